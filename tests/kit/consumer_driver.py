@@ -7,7 +7,7 @@ keep a server busy for ever, and fails the test.
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -19,18 +19,24 @@ from headwater.jetstream.config.consumer_checks.checks import normalised
 from headwater.jetstream.config.consumer_config import AckPolicy, ConsumerConfig
 from headwater.jetstream.config.consumer_defaults import ConsumerSurroundings
 from headwater.jetstream.config.stream_config import Storage
+from headwater.jetstream.consumers import steps
 from headwater.jetstream.consumers.acks import ACK, AckAddress, read_address
 from headwater.jetstream.consumers.machine import Consumer
 from headwater.jetstream.consumers.outbox import Event, Messages, Outbox
 from headwater.jetstream.consumers.records import (
+    Acked,
     ConsumerCreated,
     ConsumerDeleted,
     ConsumerRecord,
     ConsumerReset,
+    Delivered,
+    Exhausted,
     Pinned,
+    Postponed,
 )
 from headwater.jetstream.consumers.start import starting
-from headwater.jetstream.records import Published
+from headwater.jetstream.consumers.steps import Acks, FlowReply, Interest, Pull, Step
+from headwater.jetstream.records import Published, Record
 from headwater.jetstream.streams.publishing.decision import Decision
 from tests.kit.stream_driver import StreamDriver
 
@@ -38,6 +44,8 @@ NAME: Final = "C"
 INBOX: Final = "I"
 DELIVER: Final = "D"
 HOME: Final = (b"_", b"hash")
+# The records of steps, which are not in the log before they are committed.
+STEP_RECORDS: Final = (Delivered, Acked, Postponed, Exhausted)
 
 # More steps than these and something goes round in circles.
 _TURNS_MAX: Final = 10_000
@@ -79,6 +87,7 @@ class ConsumerDriver(StreamDriver):
         self._told: list[Told] = []
         self.events: list[Event] = []
         self.answered: list[bytes] = []
+        self._commits_later = False
         # The push consumers whose deliver subject has a subscriber.
         self._listening: set[str] = set()
 
@@ -138,7 +147,7 @@ class ConsumerDriver(StreamDriver):
         consumer = self.consumer(name)
         if consumer.pin_id:
             self._change_consumers(Pinned(name, "", self.now_ns))
-        self._work(consumer, lambda out: consumer.unpinned(self.now_ns, out))
+        self._work(consumer, steps.UNPINNED)
 
     # --- clients -------------------------------------------------------------------------------
 
@@ -153,7 +162,7 @@ class ConsumerDriver(StreamDriver):
         """Ask for messages by the body of the request."""
         before = len(self._got)
         consumer = self.consumer(name)
-        self._work(consumer, lambda out: consumer.pull(to.encode(), body, self.now_ns, out))
+        self._work(consumer, Pull(to.encode(), body))
         return self._got[before:]
 
     def listen(self, name: str = NAME) -> None:
@@ -168,7 +177,7 @@ class ConsumerDriver(StreamDriver):
 
     def _set_interest(self, name: str, is_there: bool) -> None:
         consumer = self.consumer(name)
-        self._work(consumer, lambda out: consumer.interest(is_there, self.now_ns, out))
+        self._work(consumer, Interest(is_there))
 
     def ack(self, *got: Got, payload: bytes = ACK, reply: bytes | None = None) -> None:
         """Acknowledge messages, or say something else of them, in one turn."""
@@ -192,15 +201,12 @@ class ConsumerDriver(StreamDriver):
         addresses = [address for address, _, _ in said]
         payloads = [payload for _, payload, _ in said]
         replies = [reply for _, _, reply in said]
-        self._work(
-            consumer,
-            lambda out: consumer.acks.take(addresses, replies, payloads, self.now_ns, out),
-        )
+        self._work(consumer, Acks(addresses, replies, payloads))
 
     def confirm(self, reply: bytes, name: str = NAME, header: bytes = b"") -> None:
         """Answer a request for flow control."""
         consumer = self.consumer(name)
-        self._work(consumer, lambda out: consumer.confirm_flow(reply, header, self.now_ns, out))
+        self._work(consumer, FlowReply(reply, header))
 
     # --- what was sent -------------------------------------------------------------------------
 
@@ -247,13 +253,17 @@ class ConsumerDriver(StreamDriver):
             self._carry_out_of(consumer, out)
             self.drop(consumer.name)
             return
-        self._work(consumer, lambda out: consumer.run_due(self.now_ns, out))
+        self._work(consumer, steps.TIMER)
         due_ns = consumer.next_due_ns()
         assert not 0 < due_ns <= self.now_ns, "a consumer is due again at the same moment"
 
     # --- working -------------------------------------------------------------------------------
 
     def _apply(self, decision: Decision) -> None:
+        if decision.records and isinstance(decision.records[0], STEP_RECORDS):
+            self._commit(decision.records)
+            self._serve_freed()
+            return
         super()._apply(decision)
         subjects = [
             subject
@@ -265,6 +275,39 @@ class ConsumerDriver(StreamDriver):
             self._deliver(consumer)
         self._serve_freed()
 
+    def _propose(self, records: list[Record]) -> None:
+        """Commit the records of a step, at once or after all that waits."""
+        decision = Decision()
+        decision.records += records
+        if self._commits_later and self._waiting is not None:
+            self._waiting.append(decision)
+        else:
+            self._commit(decision.records)
+
+    def _commit(self, records: list[Record]) -> None:
+        for record in records:
+            self.stream.append(record)
+            self.stream.apply(record)
+
+    def hold_all(self) -> None:
+        """From now on, records of consumers wait as well: consumers are ahead of the log."""
+        self.hold()
+        self._commits_later = True
+        for stream in (self.stream, self.shadow):
+            stream.consumers.commits_later = True
+
+    def retreat(self, count: int) -> None:
+        """Forget the last proposals, which are not about messages: they are not committed."""
+        assert self._waiting is not None
+        kept = len(self._waiting) - count
+        forgotten, self._waiting = self._waiting[kept:], self._waiting[:kept]
+        self.stream.consumers.retreat([each for one in forgotten for each in one.records])
+
+    @property
+    def waiting_records(self) -> list[list[Record]]:
+        """The records of the proposals that are not committed."""
+        return [each.records for each in self._waiting or []]
+
     def _serve_freed(self) -> None:
         consumers = self.stream.consumers
         while consumers.events:
@@ -273,24 +316,25 @@ class ConsumerDriver(StreamDriver):
             self._deliver(consumer)
 
     def _deliver(self, consumer: Consumer) -> None:
-        self._work(consumer, lambda out: consumer.deliver(self.now_ns, out))
+        self._work(consumer, steps.DELIVER)
 
-    def _work(self, consumer: Consumer, work: Callable[[Outbox], bool]) -> None:
+    def _work(self, consumer: Consumer, step: Step) -> None:
         """Let a consumer work until there is no more to do."""
-        out = Outbox()
-        more = work(out)
+        out = consumer.step(step, self.now_ns)
         self._carry_out_of(consumer, out)
         turns = 0
-        while more:
+        while out.more:
             turns += 1
             assert turns < _TURNS_MAX, "a consumer goes on and on"
-            out = Outbox()
-            more = consumer.deliver(self.now_ns, out)
-            assert not more or out.sends, "a consumer goes on and sends nothing"
+            out = consumer.step(steps.DELIVER, self.now_ns)
+            assert not out.more or out.sends, "a consumer goes on and sends nothing"
             self._carry_out_of(consumer, out)
         self._serve_freed()
 
     def _carry_out_of(self, consumer: Consumer, out: Outbox) -> None:
+        assert not out.failure, out.failure
+        if out.records:
+            self._propose(out.records)
         for send in out.sends:
             if isinstance(send, Messages):
                 self._receive(send)

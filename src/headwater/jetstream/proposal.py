@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import NamedTuple, TypeAlias, final
 
 from headwater.jetstream.config.stream_config import StreamConfig
+from headwater.jetstream.consumers.outbox import Outbox
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.records import Published, Record, Skipped
 from headwater.store.errors import StoreError
@@ -50,6 +51,13 @@ class ConsumerUnpinned(NamedTuple):
     name: str
 
 
+class ConsumerOutput(NamedTuple):
+    """The output of a step of a consumer, which rests on a client that is pinned by the records."""
+
+    name: str
+    output: Outbox
+
+
 class StreamReconfigured(NamedTuple):
     """The stream has another configuration than `old`."""
 
@@ -79,6 +87,7 @@ Effect: TypeAlias = (
     | ConsumerClosed
     | ConsumerServed
     | ConsumerUnpinned
+    | ConsumerOutput
     | StreamReconfigured
     | Confirmed
     | Answered

@@ -22,9 +22,13 @@ class Machine:
     def __init__(self) -> None:
         self.applied: list[Record] = []
         self.error: StoreError | None = None
+        self.forgotten: list[Record] = []
 
     def show_plain(self, records: Sequence[Record]) -> bool:
         return False
+
+    def retreat(self, records: Sequence[Record]) -> None:
+        self.forgotten = [*records]
 
     def applying(self, record: Record) -> Work[int]:
         if self.error is not None:
@@ -140,6 +144,7 @@ def test_a_retreat_refuses_what_is_not_committed_and_gives_its_place_away(at: Fi
     at.group.advance(1)
     at.group.retreat(FAILED)
     assert (at.driver.released, at.driver.refused) == ([kept], [gone, behind])
+    assert at.machine.forgotten == gone.records
     assert at.group.ready().entries == []
     again = at.propose(removal(3))
     assert again.index == gone.index

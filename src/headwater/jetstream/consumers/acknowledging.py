@@ -85,7 +85,7 @@ class Acknowledging:
         pending, redelivered = consumer.state.pending, consumer.state.redelivered
         known = {each for each in sequences if each in pending or each in redelivered}
         if known:
-            consumer.record(Acked(consumer.name, sorted(known), now_ns))
+            consumer.record(Acked(consumer.name, sorted(known), now_ns), out)
         if any(replies):
             out.answered += [
                 reply
@@ -108,7 +108,7 @@ class Acknowledging:
         elif payload.startswith(acks.NAK):
             self._nak(address, payload, now_ns, out)
         elif payload == acks.PROGRESS:
-            self._postpone(address.stream_sequence, now_ns)
+            self._postpone(address.stream_sequence, now_ns, out)
         elif payload.startswith(acks.TERM):
             is_answered = self._ack(address, now_ns, out, is_sampled=False)
             out.events.append(
@@ -137,12 +137,14 @@ class Acknowledging:
             if sequence in state.pending and is_sampled:
                 self._sample(address, now_ns, out)
             if sequence in state.pending or sequence in state.redelivered:
-                consumer.record(Acked(consumer.name, [sequence], now_ns))
+                consumer.record(Acked(consumer.name, [sequence], now_ns), out)
         elif address.consumer_sequence > state.floor_consumer and sequence > state.floor_stream:
-            self.ack_all(address.consumer_sequence, sequence, now_ns)
+            self.ack_all(address.consumer_sequence, sequence, now_ns, out)
         return True
 
-    def ack_all(self, consumer_sequence: int, stream_sequence: int, now_ns: int) -> None:
+    def ack_all(
+        self, consumer_sequence: int, stream_sequence: int, now_ns: int, out: Outbox
+    ) -> None:
         """Acknowledge all messages up to one."""
         consumer = self._consumer
         state = consumer.state
@@ -150,7 +152,7 @@ class Acknowledging:
         stream_sequence = min(stream_sequence, consumer.cursor.sequence - 1)
         floor = (min(consumer_sequence, state.delivered_consumer), stream_sequence)
         sequences = state.unsettled_up_to(stream_sequence)
-        consumer.record(Acked(consumer.name, sequences, now_ns, floor))
+        consumer.record(Acked(consumer.name, sequences, now_ns, floor), out)
 
     @property
     def may_take_long(self) -> bool:
@@ -160,7 +162,11 @@ class Acknowledging:
         return is_for_all and len(consumer.state.pending) > ACKED_AT_ONCE_MAX
 
     def acking_ahead(
-        self, addresses: Sequence[AckAddress], payloads: Sequence[bytes], now_ns: int
+        self,
+        addresses: Sequence[AckAddress],
+        payloads: Sequence[bytes],
+        now_ns: int,
+        out: Outbox,
     ) -> Work[None]:
         """Acknowledge most messages that acknowledgements stand for, some at a time, so that
         `take` finds few left. Each part is what an acknowledgement of its last message would be.
@@ -176,16 +182,16 @@ class Acknowledging:
             # The message of the acknowledgement itself is left to `take`.
             last = address.stream_sequence - 1
             while part := state.pending_up_to(last, ACKED_AT_A_TIME):
-                self.ack_all(state.pending[part[-1]], part[-1], now_ns)
+                self.ack_all(state.pending[part[-1]], part[-1], now_ns, out)
                 yield _UNITS_PER_ACK * len(part)
 
-    def confirm(self, header: bytes, now_ns: int) -> None:
+    def confirm(self, header: bytes, now_ns: int, out: Outbox) -> None:
         """Acknowledge up to the sequences in the header of a flow control confirmation."""
         state = self._consumer.state
         stream_sequence = _number_in(header, _LAST_STREAM)
         consumer_sequence = _number_in(header, _LAST_CONSUMER)
         if consumer_sequence > state.floor_consumer and stream_sequence > state.floor_stream:
-            self.ack_all(consumer_sequence, stream_sequence, now_ns)
+            self.ack_all(consumer_sequence, stream_sequence, now_ns, out)
 
     def _sample(self, address: AckAddress, now_ns: int, out: Outbox) -> None:
         percent = self._sample_percent
@@ -217,12 +223,13 @@ class Acknowledging:
         consumer.unready(sequence)
         # A message is due one ack wait after it was sent, so its time of sending is set to that
         # long before the end of the delay.
-        self._postpone(sequence, now_ns + max(delay_ns, 0) - consumer.config.ack_wait)
+        sent_ns = now_ns + max(delay_ns, 0) - consumer.config.ack_wait
+        self._postpone(sequence, sent_ns, out)
 
-    def _postpone(self, sequence: int, sent_ns: int) -> None:
+    def _postpone(self, sequence: int, sent_ns: int, out: Outbox) -> None:
         consumer = self._consumer
         if sequence in consumer.state.pending:
-            consumer.record(Postponed(consumer.name, [sequence], [sent_ns]))
+            consumer.record(Postponed(consumer.name, [sequence], [sent_ns]), out)
 
 
 def _number_in(header: bytes, name: bytes) -> int:

@@ -9,30 +9,36 @@ leave the stream (`headwater.jetstream.consumers.retention`), and how both get i
 together.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, final
 
 from headwater.base.emptying import Container
 from headwater.base.invariants import check
 from headwater.base.sliced import Work, at_once
 from headwater.jetstream import error_codes
+from headwater.jetstream.config.consumer_config import AckPolicy
 from headwater.jetstream.config.stream_config import Retention
-from headwater.jetstream.consumers import codec
+from headwater.jetstream.consumers import codec, losses
 from headwater.jetstream.consumers.machine import Consumer
-from headwater.jetstream.consumers.outbox import Event, Outbox
+from headwater.jetstream.consumers.outbox import Event
 from headwater.jetstream.consumers.records import (
+    CONSUMER_RECORDS,
     LONG_RECORDS,
     ConsumerConfigured,
     ConsumerCreated,
     ConsumerDeleted,
     ConsumerRecord,
     ConsumerReset,
+    Delivered,
     Dropped,
     Forgotten,
     LongRecord,
 )
 from headwater.jetstream.consumers.retention import InterestCounts
 from headwater.jetstream.errors import ApiError
+from headwater.jetstream.records import Record
 from headwater.store.log.file_log import FileLog
 from headwater.store.log.message_log import ALL_SUBJECTS, DiskFullError, OfflineError, StoreError
 from headwater.subjects.grammar import is_subset, matches
@@ -68,6 +74,9 @@ class Consumers:
         self._index: SubscriptionIndex[_Group] = SubscriptionIndex()
         self._waiting_count = 0
         self._counts = InterestCounts()
+        # Whether records are committed later than they are proposed, so that consumers are ahead
+        # of the log and may have to undo records.
+        self.commits_later = False
         # Encoded records for the next write to the journal.
         self._unwritten: list[tuple[int, bytes]] = []
         # Whether the journal lacks records because the disk was full. Until the journal is
@@ -83,7 +92,7 @@ class Consumers:
         # Consumers that were deleted, by name, until the server has ended them.
         self.closed: dict[str, Consumer] = {}
         # Consumers whose start sequence lies beyond the visible end of the stream, by name.
-        self._ahead: dict[str, Consumer] = {}
+        self._beyond_end: dict[str, Consumer] = {}
         # Messages up to this sequence are kept, needed or not: a consumer whose entries could not
         # be read may need them.
         self._kept_until = 0
@@ -130,7 +139,7 @@ class Consumers:
         self.events.clear()
         self._freed.clear()
         self._holding.clear()
-        self._ahead.clear()
+        self._beyond_end.clear()
         self.closed.clear()
         del self._stream
 
@@ -252,13 +261,54 @@ class Consumers:
             raise DiskFullError(str(error)) from error
 
     def apply(self, record: ConsumerRecord) -> list[int]:
-        """Apply a record to its consumer. Returns the messages that leave the stream."""
+        """Apply a record that is committed. Returns the messages that leave the stream.
+
+        A consumer has applied the records of its own steps ahead. All other records, as of a
+        replica, are applied to it now.
+        """
         if isinstance(record, LONG_RECORDS):
             return at_once(self.applying(record))
-        consumer = self._consumer_of(record)
-        released = consumer.apply(record)
+        consumer = self.by_name.get(record.name)
+        if consumer is None:
+            # The record was in flight when the deletion of its consumer was committed.
+            return []
+        ahead = consumer.ahead
+        if ahead and ahead[0].record is record:
+            released = ahead.popleft().released
+        elif ahead:
+            with _at_commit(consumer):
+                released = consumer.apply(record)
+        else:
+            released = consumer.apply(record)
+        if self.commits_later and isinstance(record, Delivered):
+            self._drop_missing(consumer, record.sequences)
         self._note_holding(consumer)
         return self._released(released)
+
+    def _drop_missing(self, consumer: Consumer, sequences: Sequence[int]) -> None:
+        """Drop messages that left the stream before the record of their delivery was committed."""
+        has = self._stream.log.index.has
+        gone = [each for each in sequences if not has(each)]
+        if gone and consumer.config.ack_policy is not AckPolicy.NONE:
+            with _at_commit(consumer):
+                record, _ = losses.after_removal(consumer.name, consumer.state, gone, has)
+                self._record_removal(consumer, record)
+
+    def retreat(self, records: Iterable[Record]) -> list[Consumer]:
+        """Undo records that will not be committed: the last ones that were proposed.
+
+        Returns the consumers that are behind of what they were.
+        """
+        counts = Counter(
+            record.name
+            for record in records
+            if isinstance(record, CONSUMER_RECORDS) and not isinstance(record, LONG_RECORDS)
+        )
+        undone = [self.by_name[name] for name in counts if name in self.by_name]
+        for consumer in undone:
+            consumer.forget_ahead(counts[consumer.name])
+            self._note_holding(consumer)
+        return undone
 
     def applying(self, record: LongRecord) -> Work[list[int]]:
         """Apply a record that may visit every message of the stream, some messages at a time."""
@@ -266,9 +316,10 @@ class Consumers:
             yield from self._creating(record)
             return []
         consumer = self._consumer_of(record)
-        if isinstance(record, ConsumerDeleted):
-            return (yield from self._deleting(consumer))
-        return (yield from self._changing(consumer, record))
+        with _at_commit(consumer):
+            if isinstance(record, ConsumerDeleted):
+                return (yield from self._deleting(consumer))
+            return (yield from self._changing(consumer, record))
 
     def _consumer_of(self, record: ConsumerRecord) -> Consumer:
         consumer = self.by_name.get(record.name)
@@ -284,9 +335,13 @@ class Consumers:
         """Those of the messages that leave the stream after this consumer has released them."""
         if not sequences or self._retention is Retention.LIMITS:
             return []
-        if self._retention is Retention.WORKQUEUE:
-            return [*sequences]
-        return self._counts.released(sequences)
+        if self._retention is Retention.INTEREST:
+            sequences = self._counts.released(sequences)
+        if self.commits_later:
+            # Another record may have removed a message in the meantime.
+            has = self._stream.log.index.has
+            return [each for each in sequences if has(each)]
+        return [*sequences]
 
     def _creating(self, record: ConsumerCreated) -> Work[None]:
         consumer = Consumer(
@@ -341,20 +396,20 @@ class Consumers:
     def _forget(self, consumer: Consumer) -> None:
         self._leave(consumer)
         del self.by_name[consumer.name]
-        self._ahead.pop(consumer.name, None)
+        self._beyond_end.pop(consumer.name, None)
         self._freed.pop(consumer.name, None)
         self._holding.pop(consumer.name, None)
 
     def _note_place(self, consumer: Consumer) -> None:
         """Note whether a consumer begins beyond the visible end of the stream."""
         if consumer.cursor.sequence > self._stream.visible_sequence + 1:
-            self._ahead[consumer.name] = consumer
+            self._beyond_end[consumer.name] = consumer
         else:
-            self._ahead.pop(consumer.name, None)
+            self._beyond_end.pop(consumer.name, None)
 
     def _note_holding(self, consumer: Consumer) -> None:
         """Note whether removed messages may concern a consumer."""
-        if consumer.state.pending or consumer.state.redelivered:
+        if consumer.state.pending or consumer.state.redelivered or consumer.ahead:
             self._holding[consumer.name] = consumer
         else:
             self._holding.pop(consumer.name, None)
@@ -386,14 +441,14 @@ class Consumers:
         if self._retention is not Retention.INTEREST:
             return []
         needless = self._counts.published(first_sequence, subjects, self.interested)
-        return (
-            needless + self._release_earlier(first_sequence, subjects) if self._ahead else needless
-        )
+        if self._beyond_end:
+            needless += self._release_earlier(first_sequence, subjects)
+        return needless
 
     def _release_earlier(self, first_sequence: int, subjects: Sequence[bytes]) -> list[int]:
         """Release messages for consumers that begin later. Returns those that no other needs."""
         needless: list[int] = []
-        for consumer in [*self._ahead.values()]:
+        for consumer in [*self._beyond_end.values()]:
             end = consumer.cursor.sequence
             needless += self._counts.released(
                 sequence
@@ -410,9 +465,18 @@ class Consumers:
         if self._retention is Retention.INTEREST:
             yield from self._counts.forgetting(sequences)
         for consumer in [*self._holding.values()]:
-            out = Outbox()
-            self._record_removal(consumer, consumer.removed(sequences, out))
-            self.events += [(consumer, event) for event in out.events]
+            if not consumer.is_undoable:
+                self._follow_removal(consumer, sequences)
+            elif consumer.knows_any(sequences):
+                with _at_commit(consumer):
+                    self._follow_removal(consumer, sequences)
+
+    def _follow_removal(self, consumer: Consumer, sequences: list[int]) -> None:
+        has = self._stream.log.index.has
+        record, events = losses.after_removal(consumer.name, consumer.state, sequences, has)
+        if record is not None:
+            self._record_removal(consumer, record)
+            self.events += [(consumer, event) for event in events]
 
     def purging(self, pattern: bytes, now_ns: int) -> Work[None]:
         """Follow a purge of some subjects or of the messages before a sequence.
@@ -425,14 +489,20 @@ class Consumers:
         if self._retention is Retention.INTEREST:
             yield from self._counts.forgetting_missing(log.index.has)
         for consumer in self.by_name.values():
-            if pattern == ALL_SUBJECTS:
-                self._record_removal(consumer, consumer.purged(log.first_sequence, now_ns))
-            elif all(is_subset(each, pattern) for each in consumer.patterns):
-                following = log.next_sequence_of((pattern,), log.first_sequence)
-                first = following or log.last_sequence + 1
-                self._record_removal(consumer, consumer.purged(first, now_ns))
-            else:
-                self._record_removal(consumer, consumer.purged_partly())
+            with _at_commit(consumer):
+                self._record_removal(consumer, self._after_purge(consumer, pattern, now_ns))
+
+    def _after_purge(
+        self, consumer: Consumer, pattern: bytes, now_ns: int
+    ) -> Dropped | Forgotten | None:
+        name, state, log = consumer.name, consumer.state, self._stream.log
+        has, first_sequence = log.index.has, log.first_sequence
+        if pattern != ALL_SUBJECTS:
+            if not all(is_subset(each, pattern) for each in consumer.patterns):
+                return losses.after_partial_purge(name, state, has)
+            following = log.next_sequence_of((pattern,), first_sequence)
+            first_sequence = following or log.last_sequence + 1
+        return losses.after_purge(name, state, first_sequence, now_ns, has)
 
     def _record_removal(self, consumer: Consumer, record: Dropped | Forgotten | None) -> None:
         """Apply the record that follows from removed messages, and write it to the journal."""
@@ -459,7 +529,8 @@ class Consumers:
         """Count the consumers that need each message. Returns the messages that none needs."""
         self._counts.clear()
         for consumer in self:
-            yield from self._counts.needing((yield from self._gathering_needs(consumer)))
+            with _at_commit(consumer):
+                yield from self._counts.needing((yield from self._gathering_needs(consumer)))
         return (yield from self._counts.gathering_unneeded((yield from self._gathering_all())))
 
     # --- recovery ------------------------------------------------------------------------------
@@ -530,22 +601,47 @@ class Consumers:
             consumer.apply(record)
 
     def snapshot(self) -> list[tuple[int, bytes]]:
-        """All consumers as the shortest sequence of entries that restores them."""
+        """All consumers as the shortest sequence of entries that restores them.
+
+        Records that are not committed are not part of them.
+        """
         entries = [codec.encode_kept(self._kept_until)] if self._kept_until else []
         for consumer in self:
             if consumer.config.mem_storage:
                 continue
-            created = ConsumerCreated(
-                consumer.name,
-                consumer.config,
-                consumer.created_ns,
-                consumer.state.delivered_stream + 1,
-                consumer.state.lasts_until,
-            )
-            entries.append(codec.encode(created))
-            entries.append(codec.encode_state(consumer.name, consumer.state))
+            with _at_commit(consumer):
+                created = ConsumerCreated(
+                    consumer.name,
+                    consumer.config,
+                    consumer.created_ns,
+                    consumer.state.delivered_stream + 1,
+                    consumer.state.lasts_until,
+                )
+                entries.append(codec.encode(created))
+                entries.append(codec.encode_state(consumer.name, consumer.state))
         return entries
 
     def dump(self) -> list[object]:
-        """The durable state of all consumers, by name."""
-        return [(name, self.by_name[name].dump()) for name in sorted(self.by_name)]
+        """The committed state of all consumers, by name."""
+        dumps: list[object] = []
+        for name in sorted(self.by_name):
+            consumer = self.by_name[name]
+            with _at_commit(consumer):
+                dumps.append((name, consumer.dump()))
+        return dumps
+
+
+@contextmanager
+def _at_commit(consumer: Consumer) -> Iterator[None]:
+    """Undo the records of a consumer that are not committed, until the end of the block.
+
+    A change of the stream that is committed before them comes before them, as in the log.
+    """
+    if not consumer.is_undoable:
+        yield
+        return
+    consumer.take_back()
+    try:
+        yield
+    finally:
+        consumer.apply_again()

@@ -78,7 +78,7 @@ class Delivery:
             sequences = consumer.first_ready(TURN_MESSAGES_MAX - count)
             again, is_through = self._send_some_again(sequences, now_ns, out)
             if again:
-                consumer.record(Delivered(consumer.name, again, (), now_ns))
+                consumer.record(Delivered(consumer.name, again, (), now_ns), out)
             count += len(again)
             if not is_through:
                 break
@@ -99,13 +99,13 @@ class Delivery:
             deliveries = consumer.deliveries_of(sequence)
             if 0 < consumer.config.max_deliver <= deliveries:
                 out.events.append(DeliveriesExceeded(sequence, deliveries))
-                consumer.record(Exhausted(consumer.name, [sequence]))
+                consumer.record(Exhausted(consumer.name, [sequence]), out)
                 continue
             message = consumer.stream.message(sequence)
             if message is None:
                 pending = consumer.state.pending[sequence]
                 out.events.append(Terminated(pending, sequence, deliveries, REMOVED_REASON))
-                consumer.record(Acked(consumer.name, [sequence], now_ns))
+                consumer.record(Acked(consumer.name, [sequence], now_ns), out)
                 continue
             if not self._send_one(message, deliveries + 1, len(again), now_ns, out):
                 return again, False
@@ -140,7 +140,7 @@ class Delivery:
         pending = consumer.pending_count()
         sent = self._send_all(found, pending, now_ns, out)
         if sent:
-            consumer.record(Delivered(consumer.name, (), found.sequences[:sent], now_ns))
+            consumer.record(Delivered(consumer.name, (), found.sequences[:sent], now_ns), out)
         if sent < len(found):
             return False
         if pending == sent:

@@ -9,8 +9,8 @@ stream begin when it is committed (`Consumers.apply`). State that ends with a co
 process (waiting requests, interest, flow windows, the queue of redeliveries) is here too and never
 recorded.
 
-A consumer knows no socket and no timer: its runner passes the time, asks for the next timer
-(`next_due_ns`), and calls `deliver` when there may be messages to send.
+A consumer knows no socket and no timer: its runner hands it steps with the time (`step`), and asks
+for the next timer (`next_due_ns`).
 """
 
 from bisect import bisect_left
@@ -37,13 +37,11 @@ from headwater.jetstream.config.stream_config import Retention
 from headwater.jetstream.consumers.acknowledging import Acknowledging
 from headwater.jetstream.consumers.delivery import Delivery
 from headwater.jetstream.consumers.outbox import (
-    REMOVED_REASON,
     ClientPinned,
     ClientUnpinned,
     DeliveriesExceeded,
     Outbox,
     PauseEnded,
-    Terminated,
 )
 from headwater.jetstream.consumers.pace import pace_of
 from headwater.jetstream.consumers.priority import gate_of
@@ -68,7 +66,17 @@ from headwater.jetstream.consumers.records import (
 )
 from headwater.jetstream.consumers.redelivery import Deadlines
 from headwater.jetstream.consumers.state import ConsumerState, StateImage
-from headwater.store.log.message_log import ALL_SUBJECTS, PURGED_AT_A_TIME
+from headwater.jetstream.consumers.steps import (
+    Acks,
+    Deliver,
+    FlowReply,
+    Interest,
+    PlainAcks,
+    Pull,
+    Step,
+    Timer,
+)
+from headwater.store.log.message_log import ALL_SUBJECTS, StoreError
 
 if TYPE_CHECKING:
     from headwater.jetstream.streams.stream import Stream
@@ -127,8 +135,9 @@ class Consumer:
         self.deadlines = Deadlines(config, self.state)
         # Pending messages to be sent again, in order, as soon as a receiver is there.
         self._ready: OrderedDict[int, None] = OrderedDict()
-        # Records that are applied and not committed, in order.
+        # Records that are applied and not committed, in order, unless they were taken back.
         self.ahead: deque[AheadRecord] = deque()
+        self._is_taken_back = False
         self.delivery = Delivery(self)
         self.acks = Acknowledging(self)
         self.pulls: PullQueue | None = None
@@ -163,6 +172,8 @@ class Consumer:
             self.push = Push(config, prefix, host.server.entropy)
         else:
             self.push.configure(config)
+        # Whether messages carry the id of the pinned client.
+        self.is_pinning = config.priority_policy is PriorityPolicy.PINNED_CLIENT
         self._pause_ends_ns = config.pause_until_ns or 0
         burst = stream.config.max_msg_size
         if burst <= 0:
@@ -202,24 +213,47 @@ class Consumer:
             self.name, config, 0 if self.last_per_subject else self.cursor.sequence
         )
 
-    def record(self, record: ConsumerRecord) -> None:
-        """Append a record to the stream's next write, and apply it."""
-        self.stream.append(record)
-        self.stream.apply(record)
+    def record(self, record: ConsumerRecord, out: Outbox) -> None:
+        """Apply a record of this step ahead, and hand it out to be committed."""
+        if self.stream.consumers.commits_later:
+            self.apply_ahead(record)
+        else:
+            self.ahead.append(AheadRecord(record, self.apply(record), None))
+        out.records.append(record)
 
     def apply_ahead(self, record: ConsumerRecord) -> None:
         """Apply a record that is not committed yet, so that it can be undone."""
         image = self._image(record)
         self.ahead.append(AheadRecord(record, self.apply(record), image))
 
+    @property
+    def is_undoable(self) -> bool:
+        """Whether there are records that are not committed and can be undone.
+
+        In a stream that commits at once they are committed before anything else happens.
+        """
+        if not self.ahead or self._is_taken_back:
+            return False
+        return self.ahead[0].image is not None
+
+    def knows_any(self, sequences: Iterable[int]) -> bool:
+        """Whether one of the messages is in the state, or was before a record was applied ahead."""
+        some = {*sequences}
+        if not (some.isdisjoint(self.state.pending) and some.isdisjoint(self.state.redelivered)):
+            return True
+        images = (each.image.state for each in self.ahead if each.image is not None)
+        return any(message[0] in some for image in images for message in image.messages)
+
     def take_back(self) -> None:
         """Undo all records that are not committed; `apply_again` applies them again."""
+        self._is_taken_back = True
         self._undo(len(self.ahead))
 
     def apply_again(self) -> None:
         """Apply the records again that `take_back` undid, after the state was changed."""
         records = [each.record for each in self.ahead]
         self.ahead.clear()
+        self._is_taken_back = False
         for record in records:
             self.apply_ahead(record)
 
@@ -377,7 +411,7 @@ class Consumer:
         if state.delivered_consumer and state.delivered_stream > log.last_sequence:
             # A consumer without deliveries may well begin beyond the end of the stream.
             state.cut(log.last_sequence)
-        gone = self._missing()
+        gone = state.missing(log.index.has)
         if gone:
             state.acknowledge(gone)
         self._ready.clear()
@@ -419,46 +453,6 @@ class Consumer:
         begin = max(visible + 1, self.cursor.sequence)
         return stream.log.filter(self.patterns).count(begin, end)
 
-    def removed(self, sequences: list[int], out: Outbox) -> Dropped | None:
-        """The record that follows from the removal of messages, if they concern this consumer."""
-        pending, redelivered = self.state.pending, self.state.redelivered
-        if len(sequences) > PURGED_AT_A_TIME:
-            # `sequences` is ascending; the messages that the state knows are probably fewer.
-            gone = [each for each in self._missing() if _is_among(sequences, each)]
-        else:
-            gone = [each for each in sequences if each in pending or each in redelivered]
-        for sequence in gone:
-            if sequence in pending:
-                deliveries = self.deliveries_of(sequence)
-                out.events.append(
-                    Terminated(pending[sequence], sequence, deliveries, REMOVED_REASON)
-                )
-        return Dropped(self.name, gone) if gone else None
-
-    def purged_partly(self) -> Dropped | None:
-        """The record that follows from a purge of some messages, without advisories."""
-        gone = self._missing()
-        return Dropped(self.name, gone) if gone else None
-
-    def purged(self, first_sequence: int, now_ns: int) -> Forgotten | Dropped | None:
-        """The record that follows from a purge of all its messages before a sequence."""
-        state, has = self.state, self.stream.log.index.has
-        unsettled = state.unsettled_up_to(first_sequence - 1)
-        if any(map(has, unsettled)):
-            # The remaining messages are on subjects of an earlier filter.
-            return self.purged_partly()
-        has_passed = min(state.delivered_stream, state.floor_stream) >= first_sequence - 1
-        is_settled = state.pending or state.floor_consumer == state.delivered_consumer
-        if has_passed and is_settled and not unsettled:
-            return None
-        return Forgotten(self.name, first_sequence, now_ns)
-
-    def _missing(self) -> list[int]:
-        """Messages that the state knows and the stream no longer has, in order."""
-        has = self.stream.log.index.has
-        known = {*self.state.pending, *self.state.redelivered}
-        return sorted(sequence for sequence in known if not has(sequence))
-
     def deliveries_of(self, sequence: int) -> int:
         """The number of deliveries of a message so far."""
         return self.state.redelivered.get(sequence, 0) + 1
@@ -491,6 +485,37 @@ class Consumer:
             for sequence in sequences:
                 self._ready.pop(sequence, None)
 
+    # --- steps ---------------------------------------------------------------------------------
+
+    def step(self, step: Step, now_ns: int) -> Outbox:
+        """Take a step. The output has the records to commit, and the messages that come of it."""
+        out = Outbox()
+        try:
+            out.more = self._take_step(step, now_ns, out)
+        except StoreError as error:
+            # The records made before stand, and the log is offline by now.
+            out.failure = str(error)
+        if self.is_pinning:
+            out.waits = any(isinstance(each.record, Pinned) for each in self.ahead)
+        return out
+
+    def _take_step(self, step: Step, now_ns: int, out: Outbox) -> bool:
+        if isinstance(step, Deliver):
+            return self.deliver(now_ns, out)
+        if isinstance(step, PlainAcks):
+            return self.acks.take_plain(step.sequences, step.replies, now_ns, out)
+        if isinstance(step, Acks):
+            return self.acks.take(step.addresses, step.replies, step.payloads, now_ns, out)
+        if isinstance(step, Pull):
+            return self.pull(step.reply, step.body, now_ns, out)
+        if isinstance(step, Timer):
+            return self._run_due(now_ns, out)
+        if isinstance(step, Interest):
+            return self._set_interest(step.is_there, now_ns, out)
+        if isinstance(step, FlowReply):
+            return self._confirm_flow(step.subject, step.header, now_ns, out)
+        return self._follow_unpin(now_ns, out)
+
     # --- receivers -----------------------------------------------------------------------------
 
     def pull(self, reply: bytes, body: bytes, now_ns: int, out: Outbox) -> bool:
@@ -514,20 +539,20 @@ class Consumer:
             return False
         return True
 
-    def interest(self, is_there: bool, now_ns: int, out: Outbox) -> bool:
+    def _set_interest(self, is_there: bool, now_ns: int, out: Outbox) -> bool:
         """Note whether a subscription matches the deliver subject."""
         if self.push is None:
             return False
         self.push.set_active(is_there, now_ns)
         return self.deliver(now_ns, out)
 
-    def confirm_flow(self, subject: bytes, header: bytes, now_ns: int, out: Outbox) -> bool:
+    def _confirm_flow(self, subject: bytes, header: bytes, now_ns: int, out: Outbox) -> bool:
         """Process the answer to a flow control request, whose header may acknowledge messages."""
         flow = None if self.push is None else self.push.flow
         if flow is None or not flow.confirm(subject):
             return False
         if header and self.config.ack_policy is AckPolicy.FLOW_CONTROL:
-            self.acks.confirm(header, now_ns)
+            self.acks.confirm(header, now_ns, out)
         return self.deliver(now_ns, out)
 
     def receivers(self) -> list[bytes]:
@@ -588,7 +613,7 @@ class Consumer:
                 due_ns = time_ns
         return due_ns
 
-    def run_due(self, now_ns: int, out: Outbox) -> bool:
+    def _run_due(self, now_ns: int, out: Outbox) -> bool:
         """Run the timers that have fired. Returns whether messages were left for the next turn."""
         self._expire_deadlines(now_ns, out)
         if self._pin_ends_ns and now_ns >= self._pin_ends_ns:
@@ -633,7 +658,7 @@ class Consumer:
             else:
                 ready.append(sequence)
         if exhausted:
-            self.record(Exhausted(self.name, exhausted))
+            self.record(Exhausted(self.name, exhausted), out)
         self.make_ready(ready)
 
     # --- ending --------------------------------------------------------------------------------
@@ -698,7 +723,7 @@ class Consumer:
     def pin(self, group: str, now_ns: int, out: Outbox) -> str:
         """Pin a new client. Returns its id."""
         pin_id = base62(self.stream.host.server.entropy, PIN_ID_SIZE)
-        self.record(Pinned(self.name, pin_id, now_ns))
+        self.record(Pinned(self.name, pin_id, now_ns), out)
         self.keep_pinned(now_ns)
         out.events.append(ClientPinned(group, pin_id))
         return pin_id
@@ -707,12 +732,12 @@ class Consumer:
         """Restart the timeout of the pinned client."""
         self._pin_ends_ns = now_ns + self.config.priority_timeout
 
-    def unpin_unserved(self) -> None:
+    def unpin_unserved(self, out: Outbox) -> None:
         """Unpin the client that was just pinned, because it got no message."""
         self._pin_ends_ns = 0
-        self.record(Pinned(self.name, "", 0))
+        self.record(Pinned(self.name, "", 0), out)
 
-    def unpinned(self, now_ns: int, out: Outbox) -> bool:
+    def _follow_unpin(self, now_ns: int, out: Outbox) -> bool:
         """Deliver to another client, after an administrator has unpinned one."""
         self._pin_ends_ns = 0
         out.events.append(ClientUnpinned(self.config.priority_groups[0], "admin"))
@@ -721,13 +746,8 @@ class Consumer:
     def _unpin(self, reason: str, now_ns: int, out: Outbox) -> None:
         self._pin_ends_ns = 0
         if self.state.pin_id:
-            self.record(Pinned(self.name, "", now_ns))
+            self.record(Pinned(self.name, "", now_ns), out)
         out.events.append(ClientUnpinned(self.config.priority_groups[0], reason))
-
-    @property
-    def is_pinning(self) -> bool:
-        """Whether messages carry the id of the pinned client."""
-        return self.config.priority_policy is PriorityPolicy.PINNED_CLIENT
 
     # --- description ---------------------------------------------------------------------------
 
@@ -772,8 +792,3 @@ class Consumer:
     def dump(self) -> dict[str, object]:
         """The durable state."""
         return {"created_ns": self.created_ns, "config": self.config, **self.state.dump()}
-
-
-def _is_among(ascending: list[int], sequence: int) -> bool:
-    at = bisect_left(ascending, sequence)
-    return at < len(ascending) and ascending[at] == sequence

@@ -38,7 +38,7 @@ class Pinning(Protocol):
         """Restart the timeout of the pinned client."""
         ...
 
-    def unpin_unserved(self) -> None:
+    def unpin_unserved(self, out: Outbox) -> None:
         """Unpin the client that was just pinned, because it got no message."""
         ...
 
@@ -78,7 +78,7 @@ class OverflowGate:
             return SERVE
         return SERVE if 0 < ack_pending <= self._load.unacknowledged else LATER
 
-    def unserved(self, request: PullRequest) -> None:
+    def unserved(self, request: PullRequest, out: Outbox) -> None:
         """Do nothing: this gate keeps no state."""
 
 
@@ -117,10 +117,10 @@ class PinnedGate:
             return SERVE
         return WRONG if request.pin_id else LATER
 
-    def unserved(self, request: PullRequest) -> None:
+    def unserved(self, request: PullRequest, out: Outbox) -> None:
         """Unpin a client that was pinned for a message which is too large for its request."""
         if request is self._newly_pinned:
-            self._consumer.unpin_unserved()
+            self._consumer.unpin_unserved(out)
 
 
 def gate_of(config: ConsumerConfig, consumer: Pinning, load: Load) -> Gate | None:

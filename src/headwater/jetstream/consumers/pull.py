@@ -214,7 +214,7 @@ class Gate(Protocol):
         """Decide about the first request in the queue."""
         ...
 
-    def unserved(self, request: PullRequest) -> None:
+    def unserved(self, request: PullRequest, out: Outbox) -> None:
         """Take back what `judge` did for a request that was dropped without a message."""
         ...
 
@@ -317,12 +317,12 @@ class PullQueue:
                     continue
             if 0 < request.bytes_left < size:
                 if self.gate is not None:
-                    self.gate.unserved(request)
+                    self.gate.unserved(request, out)
                 self._end(request, _TOO_LARGE, out)
                 continue
             if not self._has_interest(request.reply):
                 if self.gate is not None:
-                    self.gate.unserved(request)
+                    self.gate.unserved(request, out)
                 self._drop_first()
                 continue
             if request.bytes_left > 0:

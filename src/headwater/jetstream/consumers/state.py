@@ -11,7 +11,7 @@ record replaces (`image`) and puts them back (`undo`).
 """
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice, repeat, takewhile
 from typing import NamedTuple, final
 
@@ -151,6 +151,11 @@ class ConsumerState:
         pending = self.pending
         up_to = takewhile(stream_sequence.__ge__, self._order)
         return [*islice(filter(pending.__contains__, up_to), count_max)]
+
+    def missing(self, has: Callable[[int], bool]) -> list[int]:
+        """Messages that are pending or were given up and no longer exist, in order."""
+        known = {*self.pending, *self.redelivered}
+        return sorted(sequence for sequence in known if not has(sequence))
 
     def give_up(self, sequences: Sequence[int]) -> None:
         """Stop the delivery of messages, but remember that they were redelivered.

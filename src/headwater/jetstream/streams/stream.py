@@ -470,6 +470,7 @@ class Stream(StreamView):
 
     def retreat(self, records: Sequence[Record]) -> None:
         """Forget the newest records that were queued, because they will never be applied."""
+        self.consumers.retreat(records)
         count = sum(not isinstance(record, CONSUMER_RECORDS) for record in records)
         for record in self.look_ahead.retreat(count):
             if self.config.allow_msg_schedules and isinstance(record, Published):

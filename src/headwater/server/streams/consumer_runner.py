@@ -1,9 +1,11 @@
 """Consumers at work: joined to the broker, the clock, and the journal of their stream.
 
-    pull, ack, interest, publish ─▶ Consumer ─▶ Outbox ─▶ broker
-                                        └─▶ records ─▶ journal, with the next write
+    pull, ack, interest, publish, timer ─▶ Step ─▶ Consumer ─▶ Outbox ─┬─▶ broker
+                                                                       └─▶ records ─▶ proposal
 
-A consumer sends a bounded part of what it has per turn, and only as fast as its receivers read.
+Every step of a consumer takes the same way: the consumer takes it, its records are proposed to the
+log of the stream, and its output leaves. A consumer sends a bounded part of what it has per turn,
+and only as fast as its receivers read.
 """
 
 from collections.abc import Callable, Iterable
@@ -16,7 +18,18 @@ from headwater.jetstream.consumers.acks import AckAddress
 from headwater.jetstream.consumers.machine import Consumer
 from headwater.jetstream.consumers.outbox import Messages, Outbox
 from headwater.jetstream.consumers.records import ConsumerDeleted
-from headwater.jetstream.proposal import ConsumerClosed, Proposal
+from headwater.jetstream.consumers.steps import (
+    DELIVER,
+    TIMER,
+    UNPINNED,
+    Acks,
+    FlowReply,
+    Interest,
+    PlainAcks,
+    Step,
+    Timer,
+)
+from headwater.jetstream.proposal import ConsumerClosed, ConsumerOutput, Proposal
 from headwater.jetstream.streams.stream import Stream
 from headwater.runtime.environment import Scheduler
 from headwater.server.core.accounts import Account
@@ -49,6 +62,10 @@ class StreamQueue(Protocol):
         """Decide a request after all steps that came before it."""
         ...
 
+    def propose(self, proposal: Proposal) -> None:
+        """Put records into the log, and carry out the effects when they are committed."""
+        ...
+
     def confirm(self, reply_subjects: list[bytes]) -> None:
         """Answer acknowledgements when they are as durable as the messages of the stream."""
         ...
@@ -69,6 +86,7 @@ class ConsumerRunner:
         "_held_interest",
         "_held_sends",
         "_held_waiting",
+        "_is_flush_held",
         "_is_flush_planned",
         "_now_ns",
         "_queue",
@@ -103,8 +121,10 @@ class ConsumerRunner:
         # Consumers that clients have asked for messages in this turn.
         self._asked: dict[Consumer, None] = {}
         self._is_flush_planned = False
-        # Work of consumers that waits while the stream is being changed; None while it is not.
-        self._held: list[Callable[[], object]] | None = None
+        # Steps that wait while the stream is being changed, with the time of their arrival; None
+        # while it is not being changed. And whether a write to the journal waits likewise.
+        self._held: list[tuple[Consumer, Step, int]] | None = None
+        self._is_flush_held = False
         # Likewise consumers that have messages to send, and consumers whose subscribers came or
         # went: each once, however often clients ask for it.
         self._held_sends: dict[Consumer, None] = {}
@@ -131,10 +151,16 @@ class ConsumerRunner:
         self._held_waiting.add(size, sources, count)
 
     def release(self) -> None:
-        """Do the work that has waited, in order, and then let consumers send messages."""
+        """Take the steps that have waited, in order, and then let consumers send messages."""
         held, self._held = self._held, None
-        for work in held or ():
-            work()
+        for consumer, step, now_ns in held or ():
+            if isinstance(step, Timer):
+                self.run_due(consumer, self._now_ns())
+            else:
+                self._take_step(consumer, step, now_ns)
+        if self._is_flush_held:
+            self._is_flush_held = False
+            self._plan_flush()
         self._held_waiting.release()
         interest, self._held_interest = self._held_interest, {}
         for consumer in interest:
@@ -186,15 +212,13 @@ class ConsumerRunner:
             return
         push, now_ns = consumer.push, self._now_ns()
         consumer.start(now_ns)
-        out = Outbox()
         if push is None:
-            self._do(consumer, lambda: consumer.deliver(now_ns, out), out)
+            self._take_step(consumer, DELIVER, now_ns)
         else:
             if push.subject != old_subject:
                 self._account.unwatch(old_subject, consumer)
                 self._watch(consumer)
-            is_bound = self._is_bound(consumer)
-            self._do(consumer, lambda: consumer.interest(is_bound, now_ns, out), out)
+            self._take_step(consumer, Interest(self._is_bound(consumer)), now_ns)
         if is_pause_changed:
             is_paused = consumer.is_paused(now_ns)
             self._advisories.consumer_paused(self._account, consumer, is_paused)
@@ -246,65 +270,45 @@ class ConsumerRunner:
         payloads: list[bytes],
     ) -> None:
         """Process acknowledgements of clients."""
-        out, now_ns = Outbox(), self._now_ns()
-
-        def take() -> bool:
-            return consumer.acks.take(addresses, replies, payloads, now_ns, out)
-
+        step, now_ns = Acks(addresses, replies, payloads), self._now_ns()
         if self._held is None and consumer.acks.may_take_long:
-            ahead = consumer.acks.acking_ahead(addresses, payloads, now_ns)
-            work = partial(self._doing_ahead, consumer, ahead, take, out)
+            work = partial(self._acking_ahead, consumer, step, now_ns)
             self._queue.request(Request(work, refuse_nothing))
         else:
-            self._do(consumer, take, out)
+            self._take_step(consumer, step, now_ns)
 
-    def _doing_ahead(
-        self, consumer: Consumer, ahead: Work[None], rest: Callable[[], object], out: Outbox
-    ) -> Work[None]:
-        """Let a consumer do most of its work some at a time, while the stream is held.
+    def _acking_ahead(self, consumer: Consumer, step: Acks, now_ns: int) -> Work[None]:
+        """Acknowledge most messages of a long step some at a time, while the stream is held.
 
-        The rest of the work comes before all that has waited for the change.
+        The rest of the step comes before all that has waited for the change.
         """
         if consumer.is_gone:
             return
-        try:
-            yield from ahead
-        except DiskFullError:
-            # The consumer goes on with its work as far as that needs no room.
-            pass
-        except StoreError as error:
-            self._failed(str(error))
+        out = Outbox()
+        for units in consumer.acks.acking_ahead(step.addresses, step.payloads, now_ns, out):
+            self._queue.propose(Proposal(out.records))
+            out = Outbox()
+            yield units
         if self._held is None:
-            self._do(consumer, rest, out)
+            self._take_step(consumer, step, now_ns)
         else:
-            self._held.insert(0, lambda: self._do(consumer, rest, out))
+            self._held.insert(0, (consumer, step, now_ns))
 
     def take_plain_acks(
         self, consumer: Consumer, sequences: list[int], replies: list[bytes | None]
     ) -> None:
         """Process plain acknowledgements, for a consumer that need not look at each of them."""
-        out, now_ns = Outbox(), self._now_ns()
-        self._do(
-            consumer,
-            lambda: consumer.acks.take_plain(sequences, replies, now_ns, out),
-            out,
-        )
+        self._take_step(consumer, PlainAcks(sequences, replies), self._now_ns())
 
     def confirm_flow(self, consumer: Consumer, subject: bytes, header: bytes) -> None:
         """Process a flow-control reply of a client."""
-        out = Outbox()
-        self._do(
-            consumer,
-            lambda: consumer.confirm_flow(subject, header, self._now_ns(), out),
-            out,
-        )
+        self._take_step(consumer, FlowReply(subject, header), self._now_ns())
 
     def unpin(self, name: str) -> None:
         """Have a priority group, whose client was unpinned, pin another one."""
         consumer = self.find(name)
         if consumer is not None:
-            out = Outbox()
-            self._do(consumer, lambda: consumer.unpinned(self._now_ns(), out), out)
+            self._take_step(consumer, UNPINNED, self._now_ns())
 
     def serve(self, name: str) -> None:
         """Let a consumer send the messages that it begins again with."""
@@ -323,13 +327,12 @@ class ConsumerRunner:
         if self._held is not None:
             self._held_sends[consumer] = None
             return
-        out = Outbox()
-        self._do(consumer, lambda: consumer.deliver(self._now_ns(), out), out)
+        self._take_step(consumer, DELIVER, self._now_ns())
 
     def run_due(self, consumer: Consumer, now_ns: int) -> None:
         """Let a consumer do the work whose time has come."""
         if self._held is not None:
-            self._held.append(lambda: self.run_due(consumer, self._now_ns()))
+            self._held.append((consumer, TIMER, now_ns))
             return
         if consumer.is_gone:
             return
@@ -338,7 +341,7 @@ class ConsumerRunner:
             self._carry_out(consumer, out)
             self._queue.request(Request(partial(self._deciding_removal, consumer), refuse_nothing))
             return
-        self._do(consumer, lambda: consumer.run_due(now_ns, out), out)
+        self._take_step(consumer, TIMER, now_ns)
 
     def _plan_timer(self, consumer: Consumer) -> None:
         """Plan the next timer of a consumer; one that is too early fires and is planned again."""
@@ -375,8 +378,7 @@ class ConsumerRunner:
         push = consumer.push
         is_bound = self._is_bound(consumer)
         if push is not None and is_bound != push.is_active:
-            out = Outbox()
-            self._do(consumer, lambda: consumer.interest(is_bound, self._now_ns(), out), out)
+            self._take_step(consumer, Interest(is_bound), self._now_ns())
 
     def _is_bound(self, consumer: Consumer) -> bool:
         """Whether a client is subscribed to exactly the subject that messages are pushed to."""
@@ -391,31 +393,50 @@ class ConsumerRunner:
             )
         return any(sub.subject == push.subject for sub in route.plain)
 
-    # --- sending -------------------------------------------------------------------------------
+    # --- steps ---------------------------------------------------------------------------------
 
-    def _do(self, consumer: Consumer, work: Callable[[], object], out: Outbox) -> None:
-        """Let a consumer work, and send the messages and events that come of it."""
+    def _take_step(self, consumer: Consumer, step: Step, now_ns: int) -> None:
+        """Let a consumer take a step, now or after the change of the stream, and carry it out."""
         if consumer.is_gone:
             return
         if self._held is not None:
-            self._held.append(lambda: self._do(consumer, work, out))
+            self._held.append((consumer, step, now_ns))
             return
         if self._is_unread(consumer):
             self._go_on(consumer)
-        more: object = False
-        try:
-            more = work()
-        except DiskFullError:
-            # The messages recorded before are sent; the others are sent when there is room.
-            pass
-        except StoreError as error:
-            # The messages recorded before are sent; the log is offline by now.
-            self._failed(str(error))
+        out = consumer.step(step, now_ns)
+        if out.failure:
+            self._failed(out.failure)
         self._carry_out(consumer, out)
-        if more is True:
+        if out.more:
             self._go_on(consumer)
 
     def _carry_out(self, consumer: Consumer, out: Outbox) -> None:
+        """Propose the records of a step, and have its output leave, now or with the records."""
+        if out.waits:
+            self._propose(Proposal(out.records, (ConsumerOutput(consumer.name, out),)))
+        else:
+            self._send(out)
+            if out.records:
+                self._propose(Proposal(out.records))
+            self._conclude(consumer, out)
+        if not consumer.is_gone:
+            self._stream.consumers.note_waiting(consumer)
+            self._plan_timer(consumer)
+
+    def _propose(self, proposal: Proposal) -> None:
+        self._queue.propose(proposal)
+        if self._stream.consumers.has_unwritten:
+            self._plan_flush()
+
+    def send_output(self, name: str, out: Outbox) -> None:
+        """Send the output of a step that has waited for its records."""
+        consumer = self.find(name)
+        if consumer is not None:
+            self._send(out)
+            self._conclude(consumer, out)
+
+    def _send(self, out: Outbox) -> None:
         broker, index = self._broker, self._account.index
         for send in out.sends:
             route = index.match(send.to)
@@ -425,17 +446,16 @@ class ConsumerRunner:
                 )
             else:
                 broker.send(route, send.to, send.reply, b"", send.header)
+
+    def _conclude(self, consumer: Consumer, out: Outbox) -> None:
+        """Confirm acknowledgements, which waits for their records, and tell of the step."""
         if out.answered:
             self._queue.confirm(out.answered)
         for event in out.events:
             self._advisories.consumer_event(self._account, consumer, event)
         self.tell_events()
-        consumers = self._stream.consumers
-        if not consumer.is_gone:
-            consumers.note_waiting(consumer)
-            self._plan_timer(consumer)
-        if consumers.has_unwritten:
-            self._plan_flush()
+
+    # --- sending -------------------------------------------------------------------------------
 
     def tell_events(self) -> None:
         """Publish the events of consumers that lost messages, and let consumers send more."""
@@ -484,7 +504,7 @@ class ConsumerRunner:
             self.flush()
         else:
             # The deletion of a consumer is written together with the removal of its messages.
-            self._held.append(self._plan_flush)
+            self._is_flush_held = True
 
     def flush(self) -> bool:
         """Write the waiting records of consumers. Returns whether all of them were written."""

@@ -29,6 +29,7 @@ from headwater.jetstream.proposal import (
     Confirmed,
     ConsumerClosed,
     ConsumerOpened,
+    ConsumerOutput,
     ConsumerReconfigured,
     ConsumerServed,
     ConsumerUnpinned,
@@ -139,6 +140,7 @@ class StreamRunner:
         self._reconfigured = reconfigured
         self._committer = runners.new_committer(self, mode)
         self._group = Group(stream, self, self._committer.committed)
+        stream.consumers.commits_later = self._committer.commits_later
         self.ingest = Ingest(self)
         self.reads = AwaitedReads(runners.scheduler)
         self.consumers = ConsumerRunner(
@@ -399,6 +401,8 @@ class StreamRunner:
             consumers.serve(effect.name)
         elif isinstance(effect, ConsumerUnpinned):
             consumers.unpin(effect.name)
+        elif isinstance(effect, ConsumerOutput):
+            consumers.send_output(effect.name, effect.output)
 
     def confirm(self, reply_subjects: list[bytes]) -> None:
         """Answer acknowledgements when they are as durable as the messages of the stream."""

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from headwater.base import emptying, sliced
-from headwater.jetstream.consumers import machine, retention
+from headwater.jetstream.consumers import losses, retention
 from headwater.jetstream.streams import removal
 from headwater.server.configuration.options import Options
 from headwater.store.index import subject_filter
@@ -29,7 +29,7 @@ COUNT = 24
 @pytest.fixture(autouse=True)
 def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sliced, "SLICE_UNITS_MAX", 1)
-    for module in (removal, log, memory, message_log, machine):
+    for module in (removal, log, memory, message_log, losses):
         monkeypatch.setattr(module, "PURGED_AT_A_TIME", 2)
     monkeypatch.setattr(index_walks, "STRETCH", 2)
     monkeypatch.setattr(retention, "COUNTED_AT_A_TIME", 2)
