@@ -45,6 +45,10 @@ class Machine(Protocol):
         """Apply records if that takes one step. Returns whether it did."""
         ...
 
+    def apply(self, record: Record) -> None:
+        """Apply a record at once."""
+        ...
+
     def applying(self, record: Record) -> Work[int]:
         """Apply a record, some at a time. Returns the number of messages it removed."""
         ...
@@ -140,6 +144,23 @@ class Group:
         if index > self.committed:
             self.committed = index
         self._apply_committed()
+
+    def apply_unawaited(self, records: Sequence[Record]) -> None:
+        """Apply an entry that is committed as soon as it is written, and has no effects.
+
+        Nothing may be in flight. This is what `propose` and `advance` do, in one step: the records
+        of consumers take it, which are as many as messages.
+        """
+        self.proposed += 1
+        self.committed = self.applied = self.proposed
+        for record in records:
+            try:
+                self._machine.apply(record)
+            except DiskFullError:
+                # Messages are removed when there is room.
+                pass
+            except StoreError as error:
+                self._driver.application_failed(error)
 
     def retreat(self, error: ApiError) -> None:
         """Forget every proposal that is not applied, and answer those who wait for one."""

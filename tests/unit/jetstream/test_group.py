@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from headwater.base.invariants import InvariantViolation
-from headwater.base.sliced import SLICE_UNITS_MAX, Work
+from headwater.base.sliced import SLICE_UNITS_MAX, Work, at_once
 from headwater.jetstream import error_codes
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.group import Group
@@ -29,6 +29,9 @@ class Machine:
 
     def retreat(self, records: Sequence[Record]) -> None:
         self.forgotten = [*records]
+
+    def apply(self, record: Record) -> None:
+        at_once(self.applying(record))
 
     def applying(self, record: Record) -> Work[int]:
         if self.error is not None:
@@ -150,6 +153,26 @@ def test_a_retreat_refuses_what_is_not_committed_and_gives_its_place_away(at: Fi
     assert again.index == gone.index
     at.group.advance(2)
     assert at.machine.applied == [*kept.records, *again.records]
+
+
+def test_records_that_no_one_waits_for_take_a_place_and_are_applied_at_once(at: Fixture) -> None:
+    kept = at.propose(removal(1))
+    at.group.advance(1)
+    others = removal(2), removal(3)
+    at.group.apply_unawaited(others)
+    assert at.machine.applied == [*kept.records, *others]
+    assert (at.group.applied, at.propose(removal(4)).index) == (2, 3)
+
+
+def test_a_failure_of_records_that_no_one_waits_for_is_reported_unless_the_disk_is_full(
+    at: Fixture,
+) -> None:
+    at.machine.error = DiskFullError("no room")
+    at.group.apply_unawaited([removal(1)])
+    assert at.driver.failures == []
+    at.machine.error = StoreError("no disk")
+    at.group.apply_unawaited([removal(2)])
+    assert at.driver.failures == [at.machine.error]
 
 
 def test_a_request_whose_records_find_no_room_is_released_with_the_failure(at: Fixture) -> None:

@@ -30,6 +30,7 @@ from headwater.jetstream.consumers.steps import (
     Timer,
 )
 from headwater.jetstream.proposal import ConsumerClosed, ConsumerOutput, Proposal
+from headwater.jetstream.records import Record
 from headwater.jetstream.streams.stream import Stream
 from headwater.runtime.environment import Scheduler
 from headwater.server.core.accounts import Account
@@ -64,6 +65,10 @@ class StreamQueue(Protocol):
 
     def propose(self, proposal: Proposal) -> None:
         """Put records into the log, and carry out the effects when they are committed."""
+        ...
+
+    def propose_unawaited(self, records: list[Record]) -> None:
+        """Put records of consumers into the log, which no one waits for."""
         ...
 
     def confirm(self, reply_subjects: list[bytes]) -> None:
@@ -414,20 +419,17 @@ class ConsumerRunner:
     def _carry_out(self, consumer: Consumer, out: Outbox) -> None:
         """Propose the records of a step, and have its output leave, now or with the records."""
         if out.waits:
-            self._propose(Proposal(out.records, (ConsumerOutput(consumer.name, out),)))
+            self._queue.propose(Proposal(out.records, (ConsumerOutput(consumer.name, out),)))
         else:
             self._send(out)
             if out.records:
-                self._propose(Proposal(out.records))
+                self._queue.propose_unawaited(out.records)
             self._conclude(consumer, out)
+        if self._stream.consumers.has_unwritten:
+            self._plan_flush()
         if not consumer.is_gone:
             self._stream.consumers.note_waiting(consumer)
             self._plan_timer(consumer)
-
-    def _propose(self, proposal: Proposal) -> None:
-        self._queue.propose(proposal)
-        if self._stream.consumers.has_unwritten:
-            self._plan_flush()
 
     def send_output(self, name: str, out: Outbox) -> None:
         """Send the output of a step that has waited for its records."""

@@ -37,7 +37,7 @@ from headwater.jetstream.proposal import (
     Proposal,
     StreamReconfigured,
 )
-from headwater.jetstream.records import Published
+from headwater.jetstream.records import Published, Record
 from headwater.jetstream.streams.look_ahead import IN_FLIGHT_MESSAGES_MAX
 from headwater.jetstream.streams.publishing.decision import Incoming
 from headwater.jetstream.streams.stream import Stream
@@ -311,6 +311,17 @@ class StreamRunner:
             group.advance(0)
         if group:
             self._wait_for_group(proposal, incoming)
+
+    def propose_unawaited(self, records: list[Record]) -> None:
+        """Put records of consumers into the log, which no one waits for."""
+        group = self._group
+        if group or self._committer.commits_later:
+            self.propose(Proposal(records))
+            return
+        append = self.stream.append
+        for record in records:
+            append(record)
+        group.apply_unawaited(records)
 
     def _wait_for_group(self, proposal: Proposal, incoming: Incoming | None) -> None:
         """Count the publishes of a proposal in flight, and go on with long work in slices."""
