@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from headwater.jetstream.consumers.acks import AckAddress, read_address, read_sequences
 from headwater.jetstream.consumers.outbox import Outbox
-from headwater.jetstream.consumers.pull import NO_PRIORITY, PullQueue, PullRequest
+from headwater.jetstream.consumers.pull import NO_PRIORITY, PullDocument, PullQueue, PullRequest
 from headwater.jetstream.consumers.push import WINDOW_BYTES_MIN, FlowWindow
 from headwater.subjects.index import SubscriptionIndex
 from headwater.testing.entropy import SeededEntropy, labelled_rng
@@ -61,9 +61,8 @@ def test_usual_acknowledgements_are_read_together() -> None:
 
 @st.composite
 def requests(draw: st.DrawFn) -> PullRequest:
-    request = PullRequest(
-        draw(st.sampled_from([b"a", b"b", b"c", b"gone"])), draw(st.integers(0, 5))
-    )
+    reply, batch = draw(st.sampled_from([b"a", b"b", b"c", b"gone"])), draw(st.integers(0, 5))
+    request = PullRequest(reply, PullDocument(batch=batch), 0)
     request.heartbeat_ns = draw(st.sampled_from([0, 50]))
     request.no_wait = draw(st.booleans())
     request.expires_ns = draw(st.sampled_from([0, 0, NOW_NS + 1, NOW_NS]))
@@ -75,7 +74,7 @@ def requests(draw: st.DrawFn) -> PullRequest:
 def queue_of(waiting: list[PullRequest]) -> PullQueue:
     queue = PullQueue(100, lambda reply: reply != b"gone", None)
     for request in waiting:
-        copy = PullRequest(request.reply, request.left)
+        copy = PullRequest(request.reply, PullDocument(batch=request.left), 0)
         for name in PullRequest.__slots__:
             setattr(copy, name, getattr(request, name))
         queue.add(copy, 1_000_000, 0, Outbox())
@@ -85,7 +84,7 @@ def queue_of(waiting: list[PullRequest]) -> PullQueue:
 def state_of(queue: PullQueue) -> object:
     waiting = [
         {name: getattr(request, name) for name in PullRequest.__slots__}
-        for request in queue._waiting
+        for request in queue.waiting
     ]
     return queue.wanted, queue.hurried, queue.active_ns, waiting
 

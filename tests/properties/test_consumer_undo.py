@@ -56,7 +56,7 @@ class Pair:
 
     def deliveries(self, now_ns: int) -> list[list[tuple[int, ...]]]:
         """The deliveries of each consumer to a client that asks for all messages, until late."""
-        told = []
+        told: list[list[tuple[int, ...]]] = []
         for driver in self.drivers:
             driver.now_ns = now_ns
             driver.pull(1000, expires=1000)
@@ -87,8 +87,8 @@ def test_a_consumer_that_undoes_records_never_saw_them(
             pair.plain.apply(record)
         now_ns += NS_PER_S
     pair.undoing.forget_ahead(undone)
-    for entry in [*pair.undoing.ahead]:
-        pair.undoing.stream.consumers.apply(entry.record)
+    for record, _, _ in [*pair.undoing.ahead]:
+        pair.undoing.stream.consumers.apply(record)
     assert not pair.undoing.ahead
     assert pair.undoing.dump() == pair.plain.dump()
     assert pair.undoing.info(now_ns) == pair.plain.info(now_ns)

@@ -35,16 +35,20 @@ _UNITS_PER_ACK: Final = 3
 class Acknowledging:
     """Processes the acknowledgements of one consumer."""
 
-    __slots__ = ("_consumer", "_sample_percent")
+    __slots__ = ("_consumer", "_sample_percent", "is_simple")
 
     def __init__(self, consumer: "Consumer") -> None:
         self._consumer = consumer
         self._sample_percent = 0
+        # Whether a plain acknowledgement depends on nothing but its stream sequence.
+        self.is_simple = False
 
     def configure(self) -> None:
         """Use the consumer's current configuration."""
         percent = self._consumer.config.sample_freq.removesuffix("%")
         self._sample_percent = int(percent) if percent else 0
+        is_explicit = self._consumer.config.ack_policy is AckPolicy.EXPLICIT
+        self.is_simple = is_explicit and not self._sample_percent
 
     def take(
         self,
@@ -67,11 +71,6 @@ class Acknowledging:
             self._process(address, reply, payload, now_ns, out)
         return consumer.deliver(now_ns, out)
 
-    @property
-    def is_simple(self) -> bool:
-        """Whether a plain acknowledgement depends on nothing but its stream sequence."""
-        return self._consumer.config.ack_policy is AckPolicy.EXPLICIT and not self._sample_percent
-
     def take_plain(
         self,
         sequences: Sequence[int],
@@ -83,9 +82,13 @@ class Acknowledging:
         consumer = self._consumer
         consumer.touch(now_ns)
         pending, redelivered = consumer.state.pending, consumer.state.redelivered
-        known = {each for each in sequences if each in pending or each in redelivered}
-        if known:
-            consumer.record(Acked(consumer.name, sorted(known), now_ns), out)
+        if len(sequences) == 1:
+            if sequences[0] in pending or sequences[0] in redelivered:
+                consumer.record(Acked(consumer.name, sequences, now_ns), out)
+        else:
+            known = {each for each in sequences if each in pending or each in redelivered}
+            if known:
+                consumer.record(Acked(consumer.name, sorted(known), now_ns), out)
         if any(replies):
             out.answered += [
                 reply

@@ -64,6 +64,11 @@ def read_sequences(subjects: list[bytes]) -> tuple[bytes, bytes, list[int]] | No
     None unless all subjects have the first form and name one consumer; then `read_address` parses
     them one by one.
     """
+    if len(subjects) == 1:
+        tokens = subjects[0].split(b".")
+        if len(tokens) != _TOKENS or not tokens[5].isdigit() or len(tokens[5]) >= _DIGITS_MAX:
+            return None
+        return tokens[2], tokens[3], [int(tokens[5])]
     first = subjects[0].split(b".", 4)
     if len(first) < 5:
         return None

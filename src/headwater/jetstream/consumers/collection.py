@@ -163,6 +163,9 @@ class Consumers:
     def note_waiting(self, consumer: Consumer) -> None:
         """Update whether a consumer waits for messages."""
         is_waiting = consumer.wants_messages and not consumer.is_gone
+        if is_waiting == consumer.is_noted_waiting:
+            return
+        consumer.is_noted_waiting = is_waiting
         for pattern in consumer.patterns:
             group = self._groups.get(pattern)
             if group is None:
@@ -196,6 +199,7 @@ class Consumers:
             group.consumers[consumer.name] = consumer
 
     def _leave(self, consumer: Consumer) -> None:
+        consumer.is_noted_waiting = False
         for pattern in consumer.patterns:
             group = self._groups[pattern]
             del group.consumers[consumer.name]
@@ -272,9 +276,11 @@ class Consumers:
         if consumer is None:
             # The record was in flight when the deletion of its consumer was committed.
             return []
+        if not consumer.config.mem_storage:
+            self._unwritten.append(codec.encode(record))
         ahead = consumer.ahead
-        if ahead and ahead[0].record is record:
-            released = ahead.popleft().released
+        if ahead and ahead[0][0] is record:
+            _, released, _ = ahead.popleft()
         elif ahead:
             with _at_commit(consumer):
                 released = consumer.apply(record)
@@ -283,7 +289,7 @@ class Consumers:
         if self.commits_later and isinstance(record, Delivered):
             self._drop_missing(consumer, record.sequences)
         self._note_holding(consumer)
-        return self._released(released)
+        return self._released(released) if released else []
 
     def _drop_missing(self, consumer: Consumer, sequences: Sequence[int]) -> None:
         """Drop messages that left the stream before the record of their delivery was committed."""
@@ -312,6 +318,7 @@ class Consumers:
 
     def applying(self, record: LongRecord) -> Work[list[int]]:
         """Apply a record that may visit every message of the stream, some messages at a time."""
+        self.write_down(record)
         if isinstance(record, ConsumerCreated):
             yield from self._creating(record)
             return []
@@ -511,6 +518,11 @@ class Consumers:
             consumer.apply(record)
             self._note_holding(consumer)
             self._freed[consumer.name] = consumer
+
+    @property
+    def has_news(self) -> bool:
+        """Whether there are events to tell, or consumers that may have room for other messages."""
+        return bool(self.events or self._freed)
 
     def take_freed(self) -> list[Consumer]:
         """Remove and return the consumers that may have room for other messages now."""

@@ -58,9 +58,9 @@ class Delivery:
             return False
         if not consumer.is_paused(now_ns) and now_ns >= consumer.held_until_ns:
             consumer.held_until_ns = 0
-            if self._send_again(now_ns, out) == TURN_MESSAGES_MAX:
+            if consumer.ready and self._send_again(now_ns, out) == TURN_MESSAGES_MAX:
                 more = True
-            elif not consumer.ready_count:
+            elif not consumer.ready:
                 more = self._send_new(now_ns, out)
         pulls = consumer.pulls
         is_waited_for = more or self.is_stalled or consumer.held_until_ns
@@ -74,7 +74,7 @@ class Delivery:
         """Send messages of the queue of redeliveries. Returns their number."""
         consumer = self._consumer
         count = 0
-        while consumer.ready_count and count < TURN_MESSAGES_MAX:
+        while consumer.ready and count < TURN_MESSAGES_MAX:
             sequences = consumer.first_ready(TURN_MESSAGES_MAX - count)
             again, is_through = self._send_some_again(sequences, now_ns, out)
             if again:
@@ -115,7 +115,7 @@ class Delivery:
     def _has_receiver(self) -> bool:
         consumer = self._consumer
         if consumer.pulls is not None:
-            return len(consumer.pulls) > 0
+            return bool(consumer.pulls.waiting)
         return consumer.push is not None and consumer.push.is_open
 
     # --- new messages --------------------------------------------------------------------------
@@ -176,7 +176,7 @@ class Delivery:
         begin = consumer.cursor.sequence
         if begin >= end:
             return MessageBatch()
-        if not consumer.config.patterns and end > stream.log.last_sequence:
+        if not consumer.has_filter and end > stream.log.last_sequence:
             return stream.log.read(begin, count, TURN_BYTES_MAX)
         while wanted := consumer.cursor.next_sequences(end, count):
             found = stream.log.read_at(wanted, TURN_BYTES_MAX)

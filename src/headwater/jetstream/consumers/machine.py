@@ -17,7 +17,7 @@ from bisect import bisect_left
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple, final
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, final
 
 from headwater.base.ids import base62
 from headwater.base.invariants import check
@@ -47,9 +47,9 @@ from headwater.jetstream.consumers.pace import pace_of
 from headwater.jetstream.consumers.priority import gate_of
 from headwater.jetstream.consumers.pull import (
     PUSH_BASED,
+    PullBodies,
     PullQueue,
     PullRefusedError,
-    read_request,
 )
 from headwater.jetstream.consumers.push import FLOW_PREFIX, Push
 from headwater.jetstream.consumers.records import (
@@ -103,16 +103,9 @@ class Image(NamedTuple):
     pin_ends_ns: int
 
 
-class AheadRecord(NamedTuple):
-    """A record that is applied and not committed.
-
-    `released` has the messages that the consumer needs no longer, and `image` undoes the record;
-    None in a stream whose records are committed at once.
-    """
-
-    record: ConsumerRecord
-    released: Sequence[int]
-    image: Image | None
+# A record that is applied and not committed, the messages that the consumer needs no longer because
+# of it, and the values that undo it; None in a stream whose records are committed at once.
+AheadRecord: TypeAlias = tuple[ConsumerRecord, Sequence[int], Image | None]
 
 
 @final
@@ -134,7 +127,7 @@ class Consumer:
         self.state = ConsumerState(config.ack_policy, start, lasts_until)
         self.deadlines = Deadlines(config, self.state)
         # Pending messages to be sent again, in order, as soon as a receiver is there.
-        self._ready: OrderedDict[int, None] = OrderedDict()
+        self.ready: OrderedDict[int, None] = OrderedDict()
         # Records that are applied and not committed, in order, unless they were taken back.
         self.ahead: deque[AheadRecord] = deque()
         self._is_taken_back = False
@@ -147,9 +140,12 @@ class Consumer:
         # Until when the pace lets no message go.
         self.held_until_ns = 0
         self._active_ns = 0
-        # When the current pause ends; 0 without one.
+        # The end of the configured pause, and of one that was not told yet; 0 without one.
+        self._paused_until_ns = 0
         self._pause_ends_ns = 0
         self.is_gone = False
+        # Whether the collection knows that the consumer waits for messages.
+        self.is_noted_waiting = False
         self._configure(config)
         self.acks.configure()
         # In the first phase of last-per-subject delivery: the messages still to be delivered.
@@ -159,9 +155,11 @@ class Consumer:
 
     def _configure(self, config: ConsumerConfig) -> None:
         self.config = config
+        self.has_filter = bool(config.patterns)
         self.patterns = config.patterns or (ALL_SUBJECTS,)
         stream, host = self.stream, self.stream.host
         self.reply_prefix = f"$JS.ACK.{stream.name}.{self.name}.".encode(errors="surrogateescape")
+        self._bodies = PullBodies(config)
         if config.is_pull:
             gate = gate_of(config, self, self.delivery)
             if self.pulls is None:
@@ -174,7 +172,7 @@ class Consumer:
             self.push.configure(config)
         # Whether messages carry the id of the pinned client.
         self.is_pinning = config.priority_policy is PriorityPolicy.PINNED_CLIENT
-        self._pause_ends_ns = config.pause_until_ns or 0
+        self._paused_until_ns = self._pause_ends_ns = config.pause_until_ns or 0
         burst = stream.config.max_msg_size
         if burst <= 0:
             burst = host.server.max_payload
@@ -218,13 +216,13 @@ class Consumer:
         if self.stream.consumers.commits_later:
             self.apply_ahead(record)
         else:
-            self.ahead.append(AheadRecord(record, self.apply(record), None))
+            self.ahead.append((record, self.apply(record), None))
         out.records.append(record)
 
     def apply_ahead(self, record: ConsumerRecord) -> None:
         """Apply a record that is not committed yet, so that it can be undone."""
         image = self._image(record)
-        self.ahead.append(AheadRecord(record, self.apply(record), image))
+        self.ahead.append((record, self.apply(record), image))
 
     @property
     def is_undoable(self) -> bool:
@@ -234,14 +232,14 @@ class Consumer:
         """
         if not self.ahead or self._is_taken_back:
             return False
-        return self.ahead[0].image is not None
+        return self.ahead[0][2] is not None
 
     def knows_any(self, sequences: Iterable[int]) -> bool:
         """Whether one of the messages is in the state, or was before a record was applied ahead."""
         some = {*sequences}
         if not (some.isdisjoint(self.state.pending) and some.isdisjoint(self.state.redelivered)):
             return True
-        images = (each.image.state for each in self.ahead if each.image is not None)
+        images = (image.state for _, _, image in self.ahead if image is not None)
         return any(message[0] in some for image in images for message in image.messages)
 
     def take_back(self) -> None:
@@ -251,7 +249,7 @@ class Consumer:
 
     def apply_again(self) -> None:
         """Apply the records again that `take_back` undid, after the state was changed."""
-        records = [each.record for each in self.ahead]
+        records = [record for record, _, _ in self.ahead]
         self.ahead.clear()
         self._is_taken_back = False
         for record in records:
@@ -283,7 +281,7 @@ class Consumer:
             sequences = record.sequences
         else:
             check(isinstance(record, Pinned), "only records of steps are applied ahead")
-        ready = [each for each in sequences if each in self._ready] if self._ready else []
+        ready = [each for each in sequences if each in self.ready] if self.ready else []
         return Image(
             state.image(sequences),
             self.cursor.sequence,
@@ -306,10 +304,10 @@ class Consumer:
         sequences = [message[0] for message in image.state.messages]
         for sequence in sequences:
             if sequence not in pending:
-                self._ready.pop(sequence, None)
+                self.ready.pop(sequence, None)
         for sequence in reversed(image.ready):
-            self._ready[sequence] = None
-            self._ready.move_to_end(sequence, last=False)
+            self.ready[sequence] = None
+            self.ready.move_to_end(sequence, last=False)
         # A deadline that has passed meanwhile is due again.
         self.deadlines.sent_again(sequences)
 
@@ -338,7 +336,8 @@ class Consumer:
                 self.deadlines.sent_again(record.again)
                 self._unready_all(record.again)
         elif isinstance(record, Acked):
-            released = self._needed_of(record.sequences)
+            if self.stream.config.retention is not Retention.LIMITS:
+                released = self._needed_of(record.sequences)
             state.acked_ns = record.now_ns
             if record.floor is None:
                 state.acknowledge(record.sequences)
@@ -369,16 +368,13 @@ class Consumer:
 
     def _needed_of(self, sequences: Sequence[int]) -> Sequence[int]:
         """Those of the messages that the consumer still needs, each once."""
-        if self.stream.config.retention is Retention.LIMITS:
-            # No consumer keeps a message in the stream.
-            return ()
         pending, redelivered = self.state.pending, self.state.redelivered
         return sorted({each for each in sequences if each in pending or each in redelivered})
 
     def _resetting(self, start_sequence: int) -> Work[None]:
         self.state.lasts_until = 0
         self.state.begin(start_sequence)
-        self._ready.clear()
+        self.ready.clear()
         self.deadlines.recover()
         yield from self.placing()
 
@@ -389,7 +385,7 @@ class Consumer:
         state.forget_before(record.before)
         if self.cursor.sequence < record.before:
             self.cursor.move(record.before)
-        self._unready_all([each for each in self._ready if each not in state.pending])
+        self._unready_all([each for each in self.ready if each not in state.pending])
 
     def _reconfiguring(self, config: ConsumerConfig, place: int) -> Work[None]:
         before, state = self.config, self.state
@@ -414,7 +410,7 @@ class Consumer:
         gone = state.missing(log.index.has)
         if gone:
             state.acknowledge(gone)
-        self._ready.clear()
+        self.ready.clear()
         # The times of the last activity are not shown over a restart.
         state.delivered_ns = state.acked_ns = 0
         self.deadlines.recover()
@@ -424,12 +420,11 @@ class Consumer:
 
     def pending_count(self) -> int:
         """The number of visible messages that were never delivered."""
-        return self._last_per_subject_left() + self.cursor.pending() - self._uncommitted_count()
+        count = self.cursor.pending() - self._uncommitted_count()
+        return count + self._last_per_subject_left() if self.last_per_subject else count
 
     def _last_per_subject_left(self) -> int:
         """The number of last-per-subject messages that still exist and were not delivered."""
-        if not self.last_per_subject:
-            return 0
         removed = self._removed_count()
         if removed != self._last_per_subject_checked:
             self._last_per_subject_checked = removed
@@ -462,28 +457,25 @@ class Consumer:
     def make_ready(self, sequences: Iterable[int]) -> None:
         """Queue messages to be sent again as soon as possible."""
         for sequence in sequences:
-            self._ready.setdefault(sequence)
-
-    @property
-    def ready_count(self) -> int:
-        """The number of messages in the queue of redeliveries."""
-        return len(self._ready)
+            self.ready.setdefault(sequence)
 
     def first_ready(self, count_max: int) -> list[int]:
         """The first messages in the queue of redeliveries; a record of their delivery removes
         them."""
-        return [*islice(self._ready, count_max)]
+        return [*islice(self.ready, count_max)]
 
     def unready(self, sequence: int) -> None:
         """Remove a message from the queue of redeliveries."""
-        self._ready.pop(sequence, None)
+        self.ready.pop(sequence, None)
 
     def _unready_all(self, sequences: Iterable[int]) -> None:
+        if not self.ready:
+            return
         if not self.state.pending:
-            self._ready.clear()
-        elif self._ready:
+            self.ready.clear()
+        else:
             for sequence in sequences:
-                self._ready.pop(sequence, None)
+                self.ready.pop(sequence, None)
 
     # --- steps ---------------------------------------------------------------------------------
 
@@ -496,7 +488,7 @@ class Consumer:
             # The records made before stand, and the log is offline by now.
             out.failure = str(error)
         if self.is_pinning:
-            out.waits = any(isinstance(each.record, Pinned) for each in self.ahead)
+            out.waits = any(isinstance(record, Pinned) for record, _, _ in self.ahead)
         return out
 
     def _take_step(self, step: Step, now_ns: int, out: Outbox) -> bool:
@@ -528,10 +520,10 @@ class Consumer:
             out.status(reply, PUSH_BASED)
             return False
         try:
-            request = read_request(reply, body, self.config, now_ns)
+            request = self._bodies.request(reply, body, now_ns)
             available = 0
             if request.no_wait:
-                available = self.pending_count() + self.ready_count
+                available = self.pending_count() + len(self.ready)
             self.pulls.add(request, available, now_ns, out)
         except PullRefusedError as refusal:
             if refusal.header:
@@ -565,7 +557,7 @@ class Consumer:
     def wants_messages(self) -> bool:
         """Whether a receiver waits for the next message."""
         if self.pulls is not None:
-            return len(self.pulls) > 0
+            return bool(self.pulls.waiting)
         return self.push is not None and self.push.is_active
 
     @property
@@ -575,14 +567,13 @@ class Consumer:
 
     def is_paused(self, now_ns: int) -> bool:
         """Whether the consumer is paused."""
-        until_ns = self.config.pause_until_ns
-        return until_ns is not None and now_ns < until_ns
+        return now_ns < self._paused_until_ns
 
     # --- sending -------------------------------------------------------------------------------
 
     def deliver(self, now_ns: int, out: Outbox) -> bool:
         """Send the messages that can be sent. Returns whether more were left for the next turn."""
-        return self.delivery.run(now_ns, out)
+        return self.wants_messages and self.delivery.run(now_ns, out)
 
     def heartbeat(self) -> bytes:
         """The idle heartbeat, a status with the last sequences."""
@@ -601,17 +592,26 @@ class Consumer:
         """The time of the earliest timer; 0 without one."""
         due_ns = self.deadlines.next_due_ns()
         pulls, push = self.pulls, self.push
-        for time_ns in (
-            self._pin_ends_ns,
-            self._pause_ends_ns,
-            self._inactive_at_ns(),
-            0 if pulls is None else pulls.next_due_ns(),
-            push.heartbeat_at_ns if push is not None and push.is_active else 0,
-            self.held_until_ns if self.wants_messages else 0,
-        ):
+        if pulls is not None:
+            time_ns = pulls.due_ns if pulls.waiting else 0
             if time_ns and (not due_ns or time_ns < due_ns):
                 due_ns = time_ns
-        return due_ns
+        elif push is not None and push.is_active:
+            time_ns = push.heartbeat_at_ns
+            if time_ns and (not due_ns or time_ns < due_ns):
+                due_ns = time_ns
+        time_ns = self._next_rare_ns()
+        return time_ns if time_ns and (not due_ns or time_ns < due_ns) else due_ns
+
+    def _next_rare_ns(self) -> int:
+        """The earliest timer of those that most consumers do not have; 0 without one."""
+        pin_ns, pause_ns, held_ns = self._pin_ends_ns, self._pause_ends_ns, self.held_until_ns
+        if not (pin_ns or pause_ns or held_ns or self.config.inactive_threshold > 0):
+            return 0
+        if not self.wants_messages:
+            held_ns = 0
+        times_ns = (pin_ns, pause_ns, held_ns, self._inactive_at_ns())
+        return min((each for each in times_ns if each), default=0)
 
     def _run_due(self, now_ns: int, out: Outbox) -> bool:
         """Run the timers that have fired. Returns whether messages were left for the next turn."""
@@ -623,11 +623,12 @@ class Consumer:
             out.events.append(PauseEnded())
         push = self.push
         more = self.deliver(now_ns, out)
-        if self.pulls is not None and 0 < self.pulls.next_due_ns() <= now_ns:
+        pulls = self.pulls
+        if pulls is not None and pulls.waiting and 0 < pulls.due_ns <= now_ns:
             # As in nats-server, this also ends requests with no_wait that get no more messages
             # because too many are not acknowledged.
             is_at_end = not (more or self.held_until_ns or self.delivery.is_held)
-            self.pulls.look_through(now_ns, is_at_end, out, self.heartbeat())
+            pulls.look_through(now_ns, is_at_end, out, self.heartbeat())
         if push is not None and push.heartbeat_ns and now_ns >= push.heartbeat_at_ns:
             if push.is_active:
                 out.status(push.subject, self.heartbeat())
@@ -646,7 +647,7 @@ class Consumer:
         exhausted = []
         ready = []
         for sequence in due:
-            if sequence in self._ready:
+            if sequence in self.ready:
                 continue
             # As in nats-server, the limit of a message that was redelivered is only noticed when a
             # receiver is there for it.
@@ -692,9 +693,9 @@ class Consumer:
         at_ns = self._inactive_at_ns()
         if not at_ns or now_ns < at_ns:
             return False
-        if self.pulls is not None and len(self.pulls):
+        if self.pulls is not None and self.pulls.waiting:
             self.pulls.look_through(now_ns, False, out, self.heartbeat())
-            if len(self.pulls):
+            if self.pulls.waiting:
                 self.touch(now_ns)
                 return False
         return True

@@ -42,6 +42,8 @@ WRONG_PIN: Final = b"423 Nats-Wrong-Pin-Id"
 # Limits of the cache of parsed requests.
 KNOWN_MAX: Final = 512
 KNOWN_BYTES_MAX: Final = 256
+# The number of bodies that a consumer knows to pass its checks.
+CHECKED_MAX: Final = 16
 
 # The interval at which a full queue is searched for requests without subscribers.
 LOOK_NS: Final = 1_000_000_000
@@ -87,21 +89,24 @@ class PullRequest:
         "reply",
     )
 
-    def __init__(self, reply: bytes, batch: int = 1) -> None:
+    def __init__(
+        self, reply: bytes, document: PullDocument, now_ns: int, is_prioritized: bool = False
+    ) -> None:
+        expires_in_ns, heartbeat_ns = document.expires, document.idle_heartbeat
         self.reply = reply
-        self.left = batch
-        self.bytes_left = 0
+        self.left = document.batch
+        self.bytes_left = document.max_bytes
         self.delivered = 0
-        # When the request expires; 0 for never.
-        self.expires_ns = 0
-        self.no_wait = False
-        self.heartbeat_ns = 0
-        self.heartbeat_at_ns = 0
-        self.group = ""
-        self.min_pending = 0
-        self.min_ack_pending = 0
-        self.pin_id = ""
-        self.priority = NO_PRIORITY
+        # When the request expires; 0 for never. With a negative expiry the request ends at once.
+        self.expires_ns = max(now_ns + expires_in_ns, 1) if expires_in_ns else 0
+        self.no_wait = document.no_wait
+        self.heartbeat_ns = heartbeat_ns if heartbeat_ns > 0 else 0
+        self.heartbeat_at_ns = now_ns + heartbeat_ns if heartbeat_ns > 0 else 0
+        self.group = document.group
+        self.min_pending = document.min_pending
+        self.min_ack_pending = document.min_ack_pending
+        self.pin_id = document.id
+        self.priority = document.priority if is_prioritized else NO_PRIORITY
 
     @property
     def wanted(self) -> int:
@@ -129,37 +134,24 @@ def _refused(code: int, text: str) -> PullRefusedError:
     return PullRefusedError(status_block(code, text))
 
 
-def read_request(reply: bytes, body: bytes, config: ConsumerConfig, now_ns: int) -> PullRequest:
-    """Parse the body of a pull request. Raises PullRefusedError."""
+def read_request(body: bytes, config: ConsumerConfig) -> PullDocument:
+    """Parse the body of a pull request, and check it. Raises PullRefusedError."""
     text = body.strip()
     if text[:1] != b"{":
-        request = PullRequest(reply, _number(text))
-        _check_limits(request.left, 0, 0, config)
-        return request
+        document = PullDocument(batch=_number(text), priority=NO_PRIORITY)
+        _check_limits(document, config)
+        return document
     try:
         document = _read_known(text) if len(text) <= KNOWN_BYTES_MAX else _read_document(text)
     except ApiError as error:
         reason = error.description.removeprefix("invalid JSON: ")
         raise _refused(400, f"Bad Request - {reason}") from error
-    heartbeat_ns, expires_in_ns = document.idle_heartbeat, document.expires
-    if heartbeat_ns > 0 and heartbeat_ns * 2 > expires_in_ns:
+    heartbeat_ns = document.idle_heartbeat
+    if heartbeat_ns > 0 and heartbeat_ns * 2 > document.expires:
         raise _refused(400, "Bad Request - heartbeat value too large")
-    _check_limits(document.batch, expires_in_ns, document.max_bytes, config)
+    _check_limits(document, config)
     _check_priority(document, config)
-    request = PullRequest(reply, document.batch)
-    request.bytes_left = document.max_bytes
-    # With a negative expiry the request ends at once; the result must not become 0, which is never.
-    request.expires_ns = max(now_ns + expires_in_ns, 1) if expires_in_ns else 0
-    request.no_wait = document.no_wait
-    request.heartbeat_ns = max(heartbeat_ns, 0)
-    request.heartbeat_at_ns = now_ns + heartbeat_ns if heartbeat_ns > 0 else 0
-    request.group = document.group
-    request.min_pending = document.min_pending
-    request.min_ack_pending = document.min_ack_pending
-    request.pin_id = document.id
-    if config.priority_policy is PriorityPolicy.PRIORITIZED:
-        request.priority = document.priority
-    return request
+    return document
 
 
 def _read_document(text: bytes) -> PullDocument:
@@ -176,10 +168,11 @@ def _number(text: bytes) -> int:
     return int(text) if digits.isdigit() and len(digits) < 19 else 1
 
 
-def _check_limits(batch: int, expires_ns: int, max_bytes: int, config: ConsumerConfig) -> None:
-    if 0 < config.max_batch < batch:
+def _check_limits(document: PullDocument, config: ConsumerConfig) -> None:
+    max_bytes = document.max_bytes
+    if 0 < config.max_batch < document.batch:
         raise _refused(409, f"Exceeded MaxRequestBatch of {config.max_batch}")
-    if 0 < config.max_expires < expires_ns:
+    if 0 < config.max_expires < document.expires:
         limit = format_duration(config.max_expires)
         raise _refused(409, f"Exceeded MaxRequestExpires of {limit}")
     if max_bytes > 0 and 0 < config.max_bytes < max_bytes:
@@ -226,18 +219,39 @@ WRONG: Final[Verdict] = 2
 
 
 @final
+class PullBodies:
+    """The bodies of requests to one consumer: each that is usual is parsed and checked once."""
+
+    __slots__ = ("_config", "_is_prioritized", "_known")
+
+    def __init__(self, config: ConsumerConfig) -> None:
+        self._config = config
+        self._is_prioritized = config.priority_policy is PriorityPolicy.PRIORITIZED
+        self._known: dict[bytes, PullDocument] = {}
+
+    def request(self, reply: bytes, body: bytes, now_ns: int) -> PullRequest:
+        """The request with this body. Raises PullRefusedError."""
+        document = self._known.get(body)
+        if document is None:
+            document = read_request(body, self._config)
+            if len(body) <= KNOWN_BYTES_MAX and len(self._known) < CHECKED_MAX:
+                self._known[body] = document
+        return PullRequest(reply, document, now_ns, self._is_prioritized)
+
+
+@final
 class PullQueue:
     """The waiting requests of one consumer."""
 
     __slots__ = (
-        "_due_ns",
         "_has_interest",
         "_looked_ns",
-        "_waiting",
         "active_ns",
+        "due_ns",
         "gate",
         "hurried",
         "max_waiting",
+        "waiting",
         "wanted",
     )
 
@@ -248,25 +262,22 @@ class PullQueue:
         self._has_interest = has_interest
         # The rule of the priority group; None if all requests are served alike.
         self.gate = gate
-        self._waiting: deque[PullRequest] = deque()
+        self.waiting: deque[PullRequest] = deque()
         # The number of messages that all requests together ask for.
         self.wanted = 0
         # The number of requests with no_wait.
         self.hurried = 0
         # When a request last arrived or got a message.
         self.active_ns = 0
-        # The earliest expiry or heartbeat of a request.
-        self._due_ns = 0
+        # The earliest expiry or heartbeat of a waiting request; 0 for never.
+        self.due_ns = 0
         self._looked_ns = 0
-
-    def __len__(self) -> int:
-        return len(self._waiting)
 
     def add(self, request: PullRequest, available: int, now_ns: int, out: Outbox) -> None:
         """Add a request, while `available` messages could be delivered. Raises PullRefusedError."""
         if self.gate is not None:
             self.gate.check(request, now_ns)
-        if len(self._waiting) >= self.max_waiting and now_ns - self._looked_ns > LOOK_NS:
+        if len(self.waiting) >= self.max_waiting and now_ns - self._looked_ns > LOOK_NS:
             self.look_through(now_ns, False, out)
         if request.no_wait:
             if not available and not request.expires_ns:
@@ -277,22 +288,26 @@ class PullQueue:
                 if available < self.wanted:
                     self.active_ns = now_ns
                     raise PullRefusedError(_REQUESTS_PENDING)
-        if len(self._waiting) >= self.max_waiting:
+        if len(self.waiting) >= self.max_waiting:
             # A client with heartbeats notices their absence, and so does not ask again at once.
             raise PullRefusedError(b"" if request.heartbeat_ns else _MAX_WAITING)
-        self._insert(request)
-        self.wanted += request.wanted
-        self.hurried += request.no_wait
+        if request.priority == NO_PRIORITY:
+            self.waiting.append(request)
+        else:
+            self._insert(request)
+        self.wanted += request.left if request.left > 1 else 1
         self.active_ns = now_ns
-        for time_ns in (request.expires_ns, request.heartbeat_at_ns):
-            if time_ns and (not self._due_ns or time_ns < self._due_ns):
-                self._due_ns = time_ns
+        if request.no_wait:
+            self.hurried += 1
+        time_ns = request.expires_ns
+        if time_ns and (not self.due_ns or time_ns < self.due_ns):
+            self.due_ns = time_ns
+        time_ns = request.heartbeat_at_ns
+        if time_ns and (not self.due_ns or time_ns < self.due_ns):
+            self.due_ns = time_ns
 
     def _insert(self, request: PullRequest) -> None:
-        waiting = self._waiting
-        if request.priority == NO_PRIORITY or not waiting:
-            waiting.append(request)
-            return
+        waiting = self.waiting
         place = len(waiting)
         while place and waiting[place - 1].priority > request.priority:
             place -= 1
@@ -301,8 +316,8 @@ class PullQueue:
     def next(self, size: int, now_ns: int, out: Outbox) -> PullRequest | None:
         """The request that a message of this size goes to; None if there is no such request."""
         cycled = 0
-        while self._waiting and cycled < len(self._waiting):
-            request = self._waiting[0]
+        while self.waiting and cycled < len(self.waiting):
+            request = self.waiting[0]
             if request.expires_ns and now_ns >= request.expires_ns:
                 self._end(request, _TIMEOUT, out)
                 continue
@@ -312,7 +327,7 @@ class PullQueue:
                     self._end(request, WRONG_PIN, out)
                     continue
                 if verdict == LATER:
-                    self._waiting.rotate(-1)
+                    self.waiting.rotate(-1)
                     cycled += 1
                     continue
             if 0 < request.bytes_left < size:
@@ -340,14 +355,16 @@ class PullQueue:
         Returns an empty list, and serves none, if one of the requests needs a check of its own: it
         has a limit of bytes or a priority group, it has expired, or it has no subscriber.
         """
-        waiting = self._waiting
-        if self.gate is not None or any(
-            request.bytes_left > 0
-            or (request.expires_ns and now_ns >= request.expires_ns)
-            or not self._has_interest(request.reply)
-            for request in islice(waiting, count)
-        ):
+        waiting = self.waiting
+        if self.gate is not None:
             return []
+        for request in islice(waiting, count):
+            if (
+                request.bytes_left > 0
+                or (request.expires_ns and now_ns >= request.expires_ns)
+                or not self._has_interest(request.reply)
+            ):
+                return []
         replies: list[bytes] = []
         while waiting and len(replies) < count:
             request = waiting[0]
@@ -365,9 +382,12 @@ class PullQueue:
             self.wanted -= count
             if request.heartbeat_ns:
                 request.heartbeat_at_ns = now_ns + request.heartbeat_ns
-            if len(self._waiting) > 1:
-                self._waiting.popleft()
-                self._insert(request)
+            if len(self.waiting) > 1:
+                self.waiting.popleft()
+                if request.priority == NO_PRIORITY:
+                    self.waiting.append(request)
+                else:
+                    self._insert(request)
             return
         self._drop_first()
         request.left -= count
@@ -385,7 +405,7 @@ class PullQueue:
         self._looked_ns = now_ns
         kept: deque[PullRequest] = deque()
         due_ns = 0
-        for request in self._waiting:
+        for request in self.waiting:
             if request.expires_ns and now_ns >= request.expires_ns:
                 out.status(request.reply, request.status(_TIMEOUT))
             elif is_at_end and request.no_wait and (not request.expires_ns or request.delivered):
@@ -400,30 +420,26 @@ class PullQueue:
                         due_ns = time_ns
                 continue
             self._forget(request)
-        self._waiting = kept
-        self._due_ns = due_ns
+        self.waiting = kept
+        self.due_ns = due_ns
 
     def count_heard(self) -> int:
         """Drop the requests without subscribers. Returns the number of the others."""
-        unheard = [each for each in self._waiting if not self._has_interest(each.reply)]
+        unheard = [each for each in self.waiting if not self._has_interest(each.reply)]
         for request in unheard:
             self._forget(request)
-            self._waiting.remove(request)
-        return len(self._waiting)
+            self.waiting.remove(request)
+        return len(self.waiting)
 
     def replies(self) -> list[bytes]:
         """The reply subjects of the requests that are served next."""
-        return [request.reply for request in islice(self._waiting, LOOKED_AT_MAX)]
-
-    def next_due_ns(self) -> int:
-        """The earliest time at which a request needs a check; 0 for never."""
-        return self._due_ns if self._waiting else 0
+        return [request.reply for request in islice(self.waiting, LOOKED_AT_MAX)]
 
     def end_all(self, is_deleted: bool, out: Outbox) -> None:
         """Answer and drop all requests: the consumer was deleted, or the server stops."""
-        for request in self._waiting:
+        for request in self.waiting:
             out.status(request.reply, _DELETED if is_deleted else request.status(_SHUTDOWN))
-        self._waiting.clear()
+        self.waiting.clear()
         self.wanted = self.hurried = 0
 
     def _end(self, request: PullRequest, text: bytes, out: Outbox) -> None:
@@ -431,8 +447,9 @@ class PullQueue:
         self._drop_first()
 
     def _drop_first(self) -> None:
-        self._forget(self._waiting.popleft())
+        self._forget(self.waiting.popleft())
 
     def _forget(self, request: PullRequest) -> None:
-        self.wanted -= request.wanted
-        self.hurried -= request.no_wait
+        self.wanted -= request.left if request.left > 1 else 1
+        if request.no_wait:
+            self.hurried -= 1

@@ -111,14 +111,17 @@ class ConsumerState:
     def acknowledge(self, sequences: Sequence[int]) -> None:
         """Remove messages that need no delivery, pending or given up."""
         pending, sent_ns, redelivered = self.pending, self.sent_ns, self.redelivered
-        oldest = self.oldest_pending
+        order = self._order
+        # The first message that is pending; the order may begin with others.
+        while order and order[0] not in pending:
+            order.popleft()
         for sequence in sequences:
             if pending.pop(sequence, 0):
                 del sent_ns[sequence]
         if redelivered:
             for sequence in sequences:
                 redelivered.pop(sequence, None)
-        if oldest and oldest not in pending:
+        if order and order[0] not in pending:
             self._raise_floor()
 
     def acknowledge_up_to(self, consumer_sequence: int, stream_sequence: int) -> None:

@@ -459,9 +459,7 @@ class Stream(StreamView):
 
     def append(self, record: Record) -> None:
         """Queue a record that was decided, so that later decisions take it into account."""
-        if isinstance(record, CONSUMER_RECORDS):
-            self.consumers.write_down(record)
-        else:
+        if not isinstance(record, CONSUMER_RECORDS):
             self.look_ahead.propose(record)
 
     def is_queued(self, record: Record) -> bool:

@@ -95,6 +95,7 @@ class ConsumerRunner:
         "_is_flush_planned",
         "_now_ns",
         "_queue",
+        "_refusals",
         "_scheduler",
         "_stream",
         "_timers",
@@ -123,6 +124,8 @@ class ConsumerRunner:
         self._failed = failed
         # Consumers that have more to send: in the next turn, or when their receivers have read.
         self._going_on: set[Consumer] = set()
+        # Empty: the refusals of the next pull.
+        self._refusals = Outbox()
         # Consumers that clients have asked for messages in this turn.
         self._asked: dict[Consumer, None] = {}
         self._is_flush_planned = False
@@ -252,12 +255,13 @@ class ConsumerRunner:
 
     def pull(self, consumer: Consumer, reply: bytes, body: bytes) -> None:
         """Add a pull of a client. The pulls of a turn are served together at its end."""
-        out = Outbox()
+        out = self._refusals
         if consumer.let_wait(reply, body, self._now_ns(), out):
             if not self._asked:
                 self._broker.turn.call_when_decided(self._serve_asked)
             self._asked[consumer] = None
         if out.sends:
+            self._refusals = Outbox()
             self._carry_out(consumer, out)
 
     def _serve_asked(self) -> None:
@@ -407,7 +411,7 @@ class ConsumerRunner:
         if self._held is not None:
             self._held.append((consumer, step, now_ns))
             return
-        if self._is_unread(consumer):
+        if consumer.wants_messages and self._is_unread(consumer):
             self._go_on(consumer)
         out = consumer.step(step, now_ns)
         if out.failure:
@@ -418,17 +422,20 @@ class ConsumerRunner:
 
     def _carry_out(self, consumer: Consumer, out: Outbox) -> None:
         """Propose the records of a step, and have its output leave, now or with the records."""
+        consumers = self._stream.consumers
         if out.waits:
             self._queue.propose(Proposal(out.records, (ConsumerOutput(consumer.name, out),)))
         else:
-            self._send(out)
+            if out.sends:
+                self._send(out)
             if out.records:
                 self._queue.propose_unawaited(out.records)
-            self._conclude(consumer, out)
-        if self._stream.consumers.has_unwritten:
+            if out.answered or out.events or consumers.has_news:
+                self._conclude(consumer, out)
+        if out.records and consumers.has_unwritten and not self._is_flush_planned:
             self._plan_flush()
         if not consumer.is_gone:
-            self._stream.consumers.note_waiting(consumer)
+            consumers.note_waiting(consumer)
             self._plan_timer(consumer)
 
     def send_output(self, name: str, out: Outbox) -> None:
@@ -488,10 +495,8 @@ class ConsumerRunner:
 
     def _is_unread(self, consumer: Consumer) -> bool:
         """Whether a receiver has too many unread bytes to be sent more for now."""
-        return any(
-            self._broker.is_unread(self._account.index.match(subject), subject)
-            for subject in consumer.receivers()
-        )
+        is_unread, match = self._broker.is_unread, self._account.index.match
+        return any(is_unread(match(subject), subject) for subject in consumer.receivers())
 
     # --- the journal ---------------------------------------------------------------------------
 

@@ -316,12 +316,9 @@ class StreamRunner:
         """Put records of consumers into the log, which no one waits for."""
         group = self._group
         if group or self._committer.commits_later:
-            self.propose(Proposal(records))
-            return
-        append = self.stream.append
-        for record in records:
-            append(record)
-        group.apply_unawaited(records)
+            self.propose(Proposal(records, is_awaited=False))
+        else:
+            group.apply_unawaited(records)
 
     def _wait_for_group(self, proposal: Proposal, incoming: Incoming | None) -> None:
         """Count the publishes of a proposal in flight, and go on with long work in slices."""

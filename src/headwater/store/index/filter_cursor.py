@@ -54,8 +54,9 @@ class FilterCursor:
             self._pending = _UNKNOWN
         self._catch_up()
         if self._pending != _UNKNOWN:
-            if passed is None:
+            if passed is None and sequence > self._sequence:
                 self._pending -= self._filter.count(self._sequence, sequence)
+            elif passed is None:
                 self._pending += self._filter.count(sequence, self._sequence)
             else:
                 # Messages that are gone were left out when the cursor caught up.

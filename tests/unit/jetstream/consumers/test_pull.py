@@ -11,10 +11,11 @@ from headwater.jetstream.config.consumer_config import ConsumerConfig
 from headwater.jetstream.consumers.outbox import Outbox
 from headwater.jetstream.consumers.pull import (
     LOOK_NS,
+    PullBodies,
+    PullDocument,
     PullQueue,
     PullRefusedError,
     PullRequest,
-    read_request,
 )
 from tests.kit.consumer_driver import sequences
 from tests.unit.jetstream.consumers.conftest import Consume
@@ -42,12 +43,12 @@ SUBJECTS = ["S.a"] * 10
     ],
 )
 def test_a_body_says_how_many(body: bytes, batch: int) -> None:
-    assert read_request(b"I", body, ConsumerConfig(), 0).left == batch
+    assert PullBodies(ConsumerConfig()).request(b"I", body, 0).left == batch
 
 
 def test_a_request_says_how_long_and_how_much() -> None:
     body = b'{"batch":2,"expires":1000,"max_bytes":50,"no_wait":true,"idle_heartbeat":500}'
-    request = read_request(b"I", body, ConsumerConfig(), 7)
+    request = PullBodies(ConsumerConfig()).request(b"I", body, 7)
     assert (request.expires_ns, request.bytes_left, request.no_wait) == (1007, 50, True)
     assert (request.heartbeat_ns, request.heartbeat_at_ns) == (500, 507)
 
@@ -73,7 +74,7 @@ def test_a_request_says_how_long_and_how_much() -> None:
 )
 def test_what_may_not_be_asked_for(body: bytes, config: dict[str, Any], text: str) -> None:
     with pytest.raises(PullRefusedError) as refusal:
-        read_request(b"I", body, ConsumerConfig(**config), 0)
+        PullBodies(ConsumerConfig(**config)).request(b"I", body, 0)
     assert refusal.value.header.decode().startswith(f"NATS/1.0 {text}")
 
 
@@ -88,7 +89,7 @@ def test_what_may_not_be_asked_for(body: bytes, config: dict[str, Any], text: st
 )
 def test_a_request_just_at_the_limit_is_taken(body: bytes, taken: tuple[int, int, int]) -> None:
     limits = ConsumerConfig(max_batch=5, max_expires=10, max_bytes=5)
-    request = read_request(b"I", body, limits, 0)
+    request = PullBodies(limits).request(b"I", body, 0)
     assert (request.left, request.expires_ns, request.bytes_left) == taken
 
 
@@ -112,7 +113,7 @@ def test_a_request_is_served_from_what_is_there(consume: Consume) -> None:
     got = driver.pull(4)
     assert sequences(got) == [1, 2, 3, 4]
     assert [each.left for each in got] == [9, 8, 7, 6]
-    assert len(driver.consumer().pulls or ()) == 0
+    assert not driver.consumer().wants_messages
 
 
 @pytest.mark.parametrize("body", [b"{}", b"0", b"-2", b'{"batch": -5}'])
@@ -212,7 +213,7 @@ def test_bytes_that_are_just_used_up_end_it_without_a_word(consume: Consume) -> 
     reply = b"$JS.ACK.S.C.1.1.1.%d.1" % driver.now_ns
     assert sequences(driver.pull(5, max_bytes=len(b"S.a") + len(reply) + 10)) == [1]
     assert not driver.take_told()
-    assert len(driver.consumer().pulls or ()) == 0
+    assert not driver.consumer().wants_messages
 
 
 def test_all_who_wait_are_told_when_the_consumer_goes(consume: Consume) -> None:
@@ -245,7 +246,7 @@ def test_without_waiting_one_gets_what_is_there(consume: Consume) -> None:
     driver.fill("S.a", "S.a")
     assert sequences(driver.pull(5, no_wait=True)) == [1, 2]
     assert driver.texts() == ["404 No Messages"]
-    assert len(driver.consumer().pulls or ()) == 0
+    assert not driver.consumer().wants_messages
 
 
 def test_without_waiting_also_what_is_due_again_counts(consume: Consume) -> None:
@@ -367,7 +368,7 @@ class Crowd:
         self.out = Outbox()
 
     def add(self, reply: bytes, batch: int = 1, now_ns: int = 0) -> None:
-        self.queue.add(PullRequest(reply, batch), 0, now_ns, self.out)
+        self.queue.add(PullRequest(reply, PullDocument(batch=batch), now_ns), 0, now_ns, self.out)
 
 
 def test_a_full_queue_is_looked_through_now_and_then_only() -> None:
@@ -396,7 +397,7 @@ def test_the_queue_knows_how_much_is_wanted() -> None:
     crowd.queue.look_through(0, False, crowd.out)
     assert crowd.queue.wanted == 3
     crowd.queue.end_all(True, crowd.out)
-    assert crowd.queue.wanted == len(crowd.queue) == 0
+    assert crowd.queue.wanted == len(crowd.queue.waiting) == 0
 
 
 @given(
@@ -421,7 +422,7 @@ def test_the_short_way_serves_in_the_same_order(batches: list[int], count: int) 
 def test_the_short_way_is_not_for_those_who_have_to_be_looked_at() -> None:
     for name, value in (("bytes_left", 5), ("expires_ns", 3)):
         crowd = Crowd(10)
-        request = PullRequest(b"I", 5)
+        request = PullRequest(b"I", PullDocument(batch=5), 0)
         setattr(request, name, value)
         crowd.queue.add(request, 0, 0, crowd.out)
         assert crowd.queue.share(3, 3, crowd.out) == []

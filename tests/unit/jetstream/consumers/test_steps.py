@@ -29,7 +29,7 @@ def test_the_records_of_a_step_are_in_order(driver: ConsumerDriver) -> None:
     out = consumer.step(PlainAcks([1, 2], [None, b"to"]), driver.now_ns)
     assert [type(record) for record in out.records] == [Acked, Delivered]
     assert out.answered == [b"to"]
-    assert [each.record for each in consumer.ahead] == out.records
+    assert [record for record, _, _ in consumer.ahead] == out.records
     # A step changes the consumer alone; the stream follows when the records are committed.
     assert driver.sequences == [1, 2, 3]
 
