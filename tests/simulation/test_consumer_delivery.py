@@ -38,7 +38,7 @@ from headwater.jetstream.consumers.delivery import Delivery
 from headwater.jetstream.consumers.outbox import Outbox
 from headwater.jetstream.consumers.redelivery import Deadlines
 from headwater.jetstream.consumers.retention import InterestCounts
-from headwater.jetstream.proposal import Confirmed
+from headwater.jetstream.proposal import Confirmed, Proposal
 from headwater.server.streams.runner import StreamRunner
 from headwater.testing import World, seeds
 from tests.simulation.consumer_scenario import (
@@ -80,7 +80,7 @@ def test_messages_stay_while_somebody_needs_them(seed: int, durability: Durabili
 
 def _answers_before_the_journal(patch: pytest.MonkeyPatch) -> None:
     def confirm(self: StreamRunner, reply_subjects: list[bytes]) -> None:
-        self._confirm(Confirmed(reply_subjects))
+        self._carry_out_effects(Proposal(effects=(Confirmed(reply_subjects),)))
 
     patch.setattr(StreamRunner, "confirm", confirm)
 

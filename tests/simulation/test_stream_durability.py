@@ -55,8 +55,8 @@ def run_seeds(
 def _no_wait_for_the_disk(patch: pytest.MonkeyPatch) -> None:
     commit = Synced.commit
 
-    def commit_at_once(self: Synced, entries: list[Proposal]) -> int:
-        commit(self, entries)
+    def commit_at_once(self: Synced, entries: list[Proposal], is_behind: bool) -> int:
+        commit(self, entries, is_behind)
         return entries[-1].index
 
     patch.setattr(Synced, "commit", commit_at_once)
@@ -99,7 +99,13 @@ def _no_limits_after_a_crash(patch: pytest.MonkeyPatch) -> None:
 
 
 def _no_wait_for_removals(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Synced, "is_durable", lambda self, proposal: True)
+    commit = Synced.commit
+
+    def commit_requests_at_once(self: Synced, entries: list[Proposal], is_behind: bool) -> int:
+        committed = commit(self, entries, is_behind)
+        return committed if is_behind or entries[0].has_messages else entries[-1].index
+
+    patch.setattr(Synced, "commit", commit_requests_at_once)
 
 
 DEFENCES: list[tuple[Defence, Durability, frozenset[str], str]] = [

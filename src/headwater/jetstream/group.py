@@ -125,7 +125,7 @@ class Group:
 
         A proposal without records gets the place of those before it, on which it rests.
         """
-        if proposal.records:
+        if proposal.records or proposal.needs_entry:
             self.proposed += 1
             self._unwritten.append(proposal)
             for record in proposal.records:

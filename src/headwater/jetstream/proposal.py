@@ -113,6 +113,7 @@ class Proposal:
         "held_messages",
         "index",
         "is_awaited",
+        "needs_entry",
         "records",
         "removed",
         "replies",
@@ -126,11 +127,15 @@ class Proposal:
         records: list[Record] | None = None,
         effects: tuple[Effect, ...] = (),
         is_awaited: bool = True,
+        needs_entry: bool = False,
     ) -> None:
         self.records: list[Record] = [] if records is None else records
         self.effects = effects
         # Whether anybody waits for the records to be committed.
         self.is_awaited = is_awaited
+        # Whether the effects wait until all entries before them are as durable as awaited ones,
+        # also if there are no records.
+        self.needs_entry = needs_entry
         self.reply_subjects: list[bytes] = []
         self.replies: list[bytes] = []
         self.rests_on: list[int] = []

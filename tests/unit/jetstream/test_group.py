@@ -20,9 +20,16 @@ class Machine:
     """Notes the records that are applied; a purge takes several slices."""
 
     def __init__(self) -> None:
+        self.queued: list[Record] = []
         self.applied: list[Record] = []
         self.error: StoreError | None = None
         self.forgotten: list[Record] = []
+
+    def append(self, record: Record) -> None:
+        self.queued.append(record)
+
+    def is_queued(self, record: Record) -> bool:
+        return False
 
     def show_plain(self, records: Sequence[Record]) -> bool:
         return False
@@ -59,6 +66,10 @@ class Driver:
 
     def application_failed(self, error: StoreError) -> None:
         self.failures.append(error)
+
+    def storing_failed(self, proposal: Proposal, error: StoreError) -> ApiError:
+        self.failures.append(error)
+        return FAILED
 
 
 class Fixture:

@@ -304,7 +304,7 @@ class StreamRunner:
         """
         group = self._group
         group.propose(proposal)
-        if proposal.records:
+        if proposal.records or proposal.needs_entry:
             is_behind = group.committed < proposal.index - 1
             group.advance(self._committer.commit(group.ready().entries, is_behind))
         else:
@@ -351,8 +351,8 @@ class StreamRunner:
             self._room.hold(-proposal.held_messages, -proposal.held_bytes)
         if proposal is self._due:
             self._due = None
+        self._committer.note_applied(proposal.index)
         if proposal.records:
-            self._committer.note_applied(proposal.index)
             self._show(proposal)
         self._send(proposal)
         if proposal.effects:
@@ -418,7 +418,7 @@ class StreamRunner:
         if self.stream.log.offline or self.stream.consumers.is_owed:
             # They never will be. The client tries again, and gets an answer after a restart.
             return
-        self.propose(Proposal(effects=(Confirmed(reply_subjects),)))
+        self.propose(Proposal(effects=(Confirmed(reply_subjects),), needs_entry=True))
 
     def application_failed(self, error: StoreError) -> None:
         """Report that the disk failed while a record was applied."""

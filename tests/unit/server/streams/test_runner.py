@@ -494,9 +494,9 @@ def test_a_commit_is_told_to_those_who_wait_for_it(
     told = []
     committed = StreamRunner.committed
 
-    def noting(runner: StreamRunner, number: int) -> None:
+    def noting(runner: StreamRunner) -> None:
         told.append(runner.stream.name)
-        committed(runner, number)
+        committed(runner)
 
     monkeypatch.setattr(StreamRunner, "committed", noting)
     world.create("T", subjects=["t"])
