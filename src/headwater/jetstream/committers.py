@@ -48,6 +48,10 @@ class Committer(Protocol):
         """Forget the records that an entry does not have any more, and all entries behind it."""
         ...
 
+    def retreat(self, index: int) -> None:
+        """Forget the entries behind an index, none of which is written yet."""
+        ...
+
 
 @final
 class Written:
@@ -70,6 +74,9 @@ class Written:
 
     def cut(self, entry: Proposal) -> None:
         """Have nothing to forget: the entry is written nowhere."""
+
+    def retreat(self, index: int) -> None:
+        """Have nothing to forget: every entry was committed when it was proposed."""
 
 
 @final
@@ -97,6 +104,9 @@ class Deferred:
 
     def cut(self, entry: Proposal) -> None:
         """Have nothing to forget: the entry is written nowhere."""
+
+    def retreat(self, index: int) -> None:
+        """Have nothing to forget: every entry was committed when it was proposed."""
 
 
 @final
@@ -164,6 +174,10 @@ class Synced:
         if not self._log.offline:
             self._add(entry)
             self._sync_wanted_soon()
+
+    def retreat(self, index: int) -> None:
+        """Withdraw the entries behind an index from the next write."""
+        self._log.withdraw_entries(index)
 
 
 def _follows(records: Sequence[Record], stream: Stream) -> int:

@@ -118,6 +118,11 @@ class Group:
         """Whether a proposal is in flight or being applied."""
         return bool(self._in_flight) or self._applying is not None
 
+    @property
+    def has_messages(self) -> bool:
+        """Whether a proposal in flight has messages."""
+        return any(proposal.has_messages for proposal in self._in_flight)
+
     # --- entries -------------------------------------------------------------------------------
 
     def propose(self, proposal: Proposal) -> None:

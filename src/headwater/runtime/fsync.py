@@ -29,6 +29,8 @@ class SyncDriver:
     """Decides when a store syncs. `committed` is called after each group commit.
 
     A store that fails takes its streams offline itself; `failed` is called with the reason.
+    `no_room` is called when the write-ahead file has no room for entries: those with messages have
+    to be withdrawn.
     """
 
     __slots__ = (
@@ -36,6 +38,7 @@ class SyncDriver:
         "_failed",
         "_flush_planned",
         "_interval_s",
+        "_no_room",
         "_offloaded",
         "_scheduler",
         "_store",
@@ -52,12 +55,14 @@ class SyncDriver:
         interval_s: float,
         committed: Callable[[], object],
         failed: Callable[[str], object],
+        no_room: Callable[[], object],
     ) -> None:
         self._store = store
         self._scheduler = scheduler
         self._interval_s = interval_s
         self._committed = committed
         self._failed = failed
+        self._no_room = no_room
         self._syncing = False
         self._offloaded = 0
         self._wanted = False
@@ -110,8 +115,13 @@ class SyncDriver:
 
     def _begin_commit(self) -> None:
         self._wanted = False
+        commit = self._store.group_commit
         try:
-            is_begun = self._store.group_commit.begin()
+            is_begun = commit.begin()
+            if commit.has_waiting_entries:
+                # Entries with messages are withdrawn, and the others may make room.
+                self._no_room()
+                is_begun |= commit.begin(uses_reserve=True)
         except StoreError as error:
             self._failed(str(error))
             return

@@ -101,10 +101,10 @@ class GroupCommit:
 
     # --- commits -------------------------------------------------------------------------------
 
-    def begin(self) -> bool:
+    def begin(self, uses_reserve: bool = False) -> bool:
         """Write this turn's bytes to the write-ahead file; returns whether there are any.
 
-        Raises StoreError.
+        The reserve of the disk is for entries that remove messages. Raises StoreError.
         """
         names = self._names
         touched = [names[each] for each in self._ahead.pop_touched() if each in names]
@@ -124,7 +124,7 @@ class GroupCommit:
         }
         if not self._committing and not self._entries:
             return False
-        if self._syncing is None and self._write_ahead():
+        if self._syncing is None and self._write_ahead(uses_reserve):
             return True
         self._ahead.leave_out_copies()
         self._waiting, self._entries = [*self._entries], {}
@@ -133,10 +133,10 @@ class GroupCommit:
         self._syncing = begin_syncs({name: logs[name] for name in self._committing})
         return True
 
-    def _write_ahead(self) -> bool:
+    def _write_ahead(self, uses_reserve: bool) -> bool:
         """Write what is to be committed; False if the write-ahead file has no room for it."""
         try:
-            if self._entries:
+            if uses_reserve:
                 self._ahead.must_write()
             else:
                 self._ahead.write()

@@ -1,73 +1,80 @@
-"""When an entry is committed, by class of committer, and what a failed write leaves."""
+"""When an entry is committed, by class of committer, and what of it is written."""
 
 from typing import Any, cast
 
 import pytest
 
-from headwater.jetstream.committers import Committer, Deferred, Synced, Written
-from headwater.jetstream.proposal import Confirmed, Proposal
+from headwater.jetstream.codec.log_entries import decode_entry
+from headwater.jetstream.codec.record_codec import RecordCodec
+from headwater.jetstream.committers import Deferred, Synced, Written
+from headwater.jetstream.proposal import Proposal
 from headwater.jetstream.records import Published, Record, Removed
-from headwater.store.errors import DiskFullError, StoreError
-from headwater.store.log.memory_log import MemoryLog
+from headwater.store.errors import DiskFullError
 from headwater.store.log.message_log import Batch
+
+SEED = 5
+
+
+class Log:
+    """The entries of a log, and the facts that the disk tells of it."""
+
+    record_seed = SEED
+    offline = ""
+
+    def __init__(self) -> None:
+        self.entries: list[tuple[int, int, bytes]] = []
+        self.synced_entry = 0
+        self.applied_entry = 0
+
+    def add_entry(self, index: int, follows: int, data: bytes) -> None:
+        self.entries.append((index, follows, data))
+
+    def withdraw_entries(self, index: int) -> None:
+        self.entries = [entry for entry in self.entries if entry[0] <= index]
+
+
+class Consumers:
+    """The consumers of a stream, whose journal may be without room."""
+
+    def __init__(self) -> None:
+        self.is_full = False
+
+    def flush(self) -> None:
+        if self.is_full:
+            raise DiskFullError("no room")
+
+
+class LookAhead:
+    next_sequence = 9
 
 
 class Stream:
-    """A log that may fail, and the records that were written to it."""
-
     def __init__(self) -> None:
-        self.log: Any = MemoryLog(1)
-        self.written: list[Record] = []
-        self.errors: list[StoreError] = []
-
-    def append(self, record: Record) -> None:
-        if self.errors:
-            raise self.errors.pop()
-        self.written.append(record)
-        if isinstance(record, Published):
-            self.log.append(record.batch)
-
-
-class Unsynced:
-    """A log whose last writes are not on the disk."""
-
-    is_synced = False
-    offline = ""
+        self.consumers = Consumers()
+        self.look_ahead = LookAhead()
 
 
 class Fixture:
     def __init__(self) -> None:
-        self.stream = Stream()
-        self.failures: list[StoreError] = []
-        self.next_sync = 1
-        self.syncs = 0
-        self.flushes = 0
+        self.log, self.stream = Log(), Stream()
+        self.syncs: list[str] = []
+        self.synced = Synced(
+            cast(Any, self.stream),
+            cast(Any, self.log),
+            lambda: self.syncs.append("now"),
+            lambda: self.syncs.append("soon"),
+        )
         self._index = 0
 
-    def failed(self, error: StoreError) -> bytes:
-        self.failures.append(error)
-        return b"refused"
-
-    def sync_wanted(self) -> None:
-        self.syncs += 1
-
-    def flush_wanted(self) -> None:
-        self.flushes += 1
-
-    def synced(self) -> Synced:
-        return Synced(self.stream, self.failed, lambda: self.next_sync, self.sync_wanted)
-
-    def written(self) -> Written:
-        return Written(self.stream, self.failed)
-
-    def entry(self, *records: Record) -> Proposal:
+    def entry(self, *records: Record, is_awaited: bool = True) -> Proposal:
         self._index += 1
-        entry = Proposal([*records])
+        entry = Proposal([*records], is_awaited=is_awaited)
         entry.index = self._index
         return entry
 
-    def message(self, first: int) -> Published:
-        return Published(first, Batch([b"s"], [b""], [b"x"], [1]))
+
+def message(first: int) -> Published:
+    return Published(first, Batch([b"s"], [b""], [b"x"], [1]))
 
 
 @pytest.fixture
@@ -75,80 +82,66 @@ def at() -> Fixture:
     return Fixture()
 
 
-def test_an_entry_of_an_ordinary_stream_is_committed_when_it_is_written(at: Fixture) -> None:
-    entry = at.entry(at.message(1))
-    assert at.written().commit([entry]) == entry.index
-    assert at.stream.written == entry.records
+def test_an_entry_of_an_ordinary_stream_is_committed_at_once(at: Fixture) -> None:
+    entries = [at.entry(message(1)), at.entry(message(2))]
+    assert Written().commit(entries, is_behind=False) == 2
 
 
 def test_an_entry_that_is_deferred_is_committed_at_once_and_flushed_soon(at: Fixture) -> None:
-    entry = at.entry(at.message(1))
-    assert Deferred(at.stream, at.failed, at.flush_wanted).commit([entry]) == entry.index
-    assert at.flushes == 1
+    flushes: list[None] = []
+    committer = Deferred(lambda: flushes.append(None))
+    assert committer.commit([at.entry(message(1))], is_behind=False) == 1
+    assert len(flushes) == 1
 
 
-@pytest.mark.parametrize("name", ["written", "synced"])
-def test_of_an_entry_without_room_the_records_before_it_count(at: Fixture, name: str) -> None:
-    committer: Committer = getattr(at, name)()
-    at.written().commit([at.entry(at.message(1))])
-    entry = at.entry(at.message(2), at.message(3))
-    entry.reply(b"first", b"ok", rests_on=2)
-    entry.reply(b"second", b"ok", rests_on=3)
-    append = at.stream.append
-
-    def second_fails(record: Record) -> None:
-        if record is entry.records[1]:
-            raise DiskFullError("no room")
-        append(record)
-
-    at.stream.append = second_fails  # type: ignore[method-assign]
-    committer.commit([entry])
-    assert len(entry.records) == 1
-    assert entry.replies == [b"ok", b"refused"]
+def test_an_entry_that_must_be_synced_is_committed_when_the_disk_has_it(at: Fixture) -> None:
+    assert at.synced.commit([at.entry(message(1))], is_behind=False) == 0
+    assert (at.syncs, at.synced.committed) == (["now"], 0)
+    at.log.synced_entry = 1
+    assert at.synced.committed == 1
 
 
-def test_an_entry_that_must_be_synced_is_committed_by_the_sync_that_covers_it(at: Fixture) -> None:
-    committer = at.synced()
-    first, second, third = (at.entry(at.message(number)) for number in (1, 2, 3))
-    assert committer.commit([first, second]) == 0
-    at.next_sync = 2
-    assert committer.commit([third]) == 0
-    assert at.syncs == 2
-    assert committer.committed_by(0) == 0
-    assert committer.committed_by(1) == second.index
-    assert committer.committed_by(2) == third.index
-    assert committer.committed_by(2) == 0, "nothing waits any more"
+def test_an_entry_has_its_records_and_the_sequence_that_it_follows(at: Fixture) -> None:
+    at.synced.commit([at.entry(Removed([1]), message(5)), at.entry(Removed([2]))], False)
+    (first, follows, data), (second, other, _) = at.log.entries
+    assert (first, follows, second, other) == (1, 4, 2, 8)
+    removed, published = decode_entry(RecordCodec(SEED), data)
+    assert isinstance(removed, Removed)
+    assert isinstance(published, Published)
+    assert (removed.sequences, published.batch.payloads) == ([1], [b"x"])
 
 
-def test_an_entry_without_messages_waits_for_those_before_it(at: Fixture) -> None:
-    committer = at.synced()
-    committer.commit([at.entry(at.message(1))])
-    removal = at.entry(Removed([1]))
-    assert committer.commit([removal]) == 0
-    assert committer.committed_by(1) == removal.index
+def test_an_entry_that_nobody_waits_for_is_committed_at_once_and_written_soon(
+    at: Fixture,
+) -> None:
+    assert at.synced.commit([at.entry(Removed([1]), is_awaited=False)], is_behind=False) == 1
+    assert at.syncs == ["soon"]
+    assert len(at.log.entries) == 1
 
 
-def test_an_entry_without_messages_is_applied_at_once_if_nothing_is_before_it(at: Fixture) -> None:
-    removal = at.entry(Removed([1]))
-    assert at.synced().commit([removal]) == removal.index
+def test_an_entry_that_nobody_waits_for_waits_for_those_before_it(at: Fixture) -> None:
+    assert at.synced.commit([at.entry(Removed([1]), is_awaited=False)], is_behind=True) == 0
+    assert at.syncs == ["now"]
 
 
-def test_a_stream_whose_write_fails_confirms_nothing_of_the_entry(at: Fixture) -> None:
-    committer = at.synced()
-    at.stream.errors = [StoreError("broken")]
-    with pytest.raises(StoreError):
-        committer.commit([at.entry(at.message(1))])
-    committer.retreat()
-    assert committer.committed_by(9) == 0
+def test_files_are_found_as_they_are_after_an_entry_whose_records_they_have(at: Fixture) -> None:
+    at.synced.note_applied(1)
+    assert at.log.applied_entry == 1
+    at.stream.consumers.is_full = True
+    at.synced.note_applied(2)
+    assert at.log.applied_entry == 1, "records of consumers could not be written"
 
 
-def test_what_is_written_when_it_is_applied_is_answered_when_it_is_synced(at: Fixture) -> None:
-    committer = at.synced()
-    removal, answer = at.entry(Removed([1])), Proposal()
-    confirmation = Proposal(effects=(Confirmed([b"reply"]),))
-    assert committer.is_durable(removal), "everything is synced"
-    at.stream.log = cast(Any, Unsynced())
-    assert not committer.is_durable(removal)
-    assert not committer.is_durable(confirmation)
-    assert committer.is_durable(answer), "it rests on nothing that was written"
-    assert committer.is_durable(at.entry(at.message(1))), "its messages were synced before"
+def test_an_entry_that_is_cut_is_written_once_more_under_its_index(at: Fixture) -> None:
+    entry = at.entry(message(1), message(2))
+    at.synced.commit([entry], is_behind=False)
+    entry.records = entry.records[:1]
+    at.synced.cut(entry)
+    assert [index for index, _, _ in at.log.entries] == [1, 1]
+    assert len(decode_entry(RecordCodec(SEED), at.log.entries[1][2])) == 1
+
+
+def test_entries_that_are_not_written_are_withdrawn(at: Fixture) -> None:
+    at.synced.commit([at.entry(message(1)), at.entry(message(2))], is_behind=False)
+    at.synced.retreat(1)
+    assert [index for index, _, _ in at.log.entries] == [1]

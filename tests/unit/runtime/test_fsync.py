@@ -33,9 +33,18 @@ class SyncWorld:
         self.scheduler = HandScheduler(several_at_once=True)
         self.commits = 0
         self.problems: list[str] = []
+        self.refusals = 0
         self.driver = SyncDriver(
-            self.store, self.scheduler, 120.0, self._committed, self.problems.append
+            self.store,
+            self.scheduler,
+            120.0,
+            self._committed,
+            self.problems.append,
+            self._no_room,
         )
+
+    def _no_room(self) -> None:
+        self.refusals += 1
 
     def _committed(self) -> None:
         self.commits += 1

@@ -26,11 +26,20 @@ class StreamBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     created_ns: int = 0
     config: StreamConfig = StreamConfig()
     unfinished: Annotated[bool, OMIT_EMPTY] = False
+    # The configuration before the last change, for a log whose files are cut back to the state
+    # before that change if a crash interrupts it.
+    before: Annotated[StreamConfig | None, OMIT_EMPTY] = None
 
 
-def encode_body(config: StreamConfig, created_ns: int, unfinished: bool = False) -> bytes:
+def encode_body(
+    config: StreamConfig,
+    created_ns: int,
+    unfinished: bool = False,
+    before: StreamConfig | None = None,
+) -> bytes:
     """The content as bytes; `unfinished` while the stream is being restored."""
-    return write(StreamBody(created_ns=created_ns, config=config, unfinished=unfinished))
+    body = StreamBody(created_ns=created_ns, config=config, unfinished=unfinished, before=before)
+    return write(body)
 
 
 def decode_body(data: bytes, name: str) -> StreamBody:

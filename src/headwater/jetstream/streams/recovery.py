@@ -22,10 +22,13 @@ from headwater.jetstream import header_names as names
 from headwater.jetstream.codec.errors import RecordError
 from headwater.jetstream.codec.log_entries import decode_entry
 from headwater.jetstream.codec.record_codec import RecordCodec
+from headwater.jetstream.config.stream_config import StreamConfig
 from headwater.jetstream.consumers.records import CONSUMER_RECORDS
+from headwater.jetstream.records import Configured
 from headwater.jetstream.streams import removed_ids
 from headwater.jetstream.streams.dedupe import id_in
 from headwater.jetstream.streams.effects import purges_of
+from headwater.jetstream.streams.file import StreamBody
 from headwater.jetstream.streams.limits import has_limits
 from headwater.jetstream.streams.look_ahead import IN_FLIGHT_MESSAGES_MAX
 from headwater.jetstream.streams.publishing.batch_limits import ATOMIC_PER_STREAM_MAX
@@ -64,6 +67,17 @@ def recover_stream(stream: "Stream", now_ns: int, with_ids: bool) -> None:
         _find_schedules(stream, now_ns)
     if isinstance(log, FileLog) and is_exact:
         redo_entries(stream, log)
+
+
+def config_of(body: StreamBody, log: FileLog) -> StreamConfig:
+    """The configuration by which a log was left: a change of it may still be to be applied."""
+    if body.before is not None and log.entries_to_apply:
+        _, _, data = log.entries_to_apply[0]
+        with suppress(RecordError):
+            for record in decode_entry(RecordCodec(log.record_seed), data):
+                if isinstance(record, Configured) and record.config == body.config:
+                    return body.before
+    return body.config
 
 
 def redo_entries(stream: "Stream", log: FileLog) -> None:

@@ -621,7 +621,8 @@ class Stream(StreamView):
             if isinstance(record, Purged):
                 yield from self._purging_as_asked(record)
             else:
-                self.log.set_body(encode_body(record.config, self.created_ns))
+                before = self.config if self.log.has_entries else None
+                self.log.set_body(encode_body(record.config, self.created_ns, before=before))
                 yield from self._reconfiguring(record.config, record.now_ns)
 
     def _show_some(self, record: Published | Skipped, begin: int, end: int) -> None:

@@ -250,7 +250,8 @@ class StreamRunner:
             return False
         group = self._group
         if isinstance(step, Incoming):
-            return not (group and self.stream.look_ahead.is_full)
+            ahead = self.stream.look_ahead
+            return not group or not (ahead.needs_commit or ahead.is_full)
         return not (group and step.waits_for_commit)
 
     def _decide_waiting(self) -> None:
@@ -487,6 +488,7 @@ class StreamRunner:
         """Do the work whose time has come."""
         proposal = self.stream.decide_due(now_ns)
         if proposal.records or proposal.abandoned:
+            proposal.is_awaited = proposal.has_messages
             self.propose(proposal)
             if proposal.index > self._group.applied:
                 self._due = proposal
@@ -502,6 +504,15 @@ class StreamRunner:
         proposal.refuse_after(self.stream.log.last_sequence, self.stream.refusal(failure))
         self._committer.cut(proposal)
         return failure
+
+    def refuse_unwritten(self) -> None:
+        """Refuse the proposals in flight, if the disk has no room for their messages."""
+        if not self._group.has_messages:
+            return
+        self._due = None
+        self._group.retreat(self._failure())
+        self._committer.retreat(self._group.applied)
+        self._decide_waiting()
 
     def go_on(self) -> None:
         """Do the work that had to wait for room on the disk."""

@@ -65,7 +65,7 @@ class StreamRunners:
         self.slices = SliceTurns(self.scheduler)
         self._log = log
         self._driver = SyncDriver(
-            store, self.scheduler, sync_interval_s, self._committed, self.failed
+            store, self.scheduler, sync_interval_s, self._committed, self.failed, self._no_room
         )
         self._upkeep = Upkeep(store, self.scheduler, self.failed)
         self.files = FileWatch(store, self.scheduler, self.failed)
@@ -254,6 +254,11 @@ class StreamRunners:
                 # Not before the driver is through with this one: there is never more than one.
                 self._is_commit_wanted = False
                 self.scheduler.call_soon(self.commit_wanted)
+
+    def _no_room(self) -> None:
+        """Refuse the proposals whose entries the disk has no room for."""
+        for runner in [*self._awaiting]:
+            runner.refuse_unwritten()
 
     def note_due(self, runner: StreamRunner) -> None:
         """Plan the next due work of a stream."""

@@ -305,6 +305,14 @@ class WriteAhead:
         self._buffer.append((identity, kind, file, offset, data))
         self._touched[identity] = None
 
+    def withdraw_entries(self, identity: bytes, index: int) -> None:
+        """Drop the entries of a stream behind an index, which are kept for the next `write`."""
+        self._buffer = [
+            frame
+            for frame in self._buffer
+            if frame[0] != identity or frame[1] != ENTRY or frame[2] <= index
+        ]
+
     def add_redo_point(self, identity: bytes, point: RedoPoint) -> None:
         """Keep a frame that names the redo point of a stream until the next `write`."""
         data = _REDO_POINT.pack(point.journal_salt, point.journal_bytes, point.entry)

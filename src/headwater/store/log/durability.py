@@ -101,6 +101,10 @@ class Durability:
         check(self.has_entries, "the log has joined with entries")
         self._ahead.add_entry(index, follows, data)
 
+    def withdraw_entries(self, index: int) -> None:
+        """Drop the entries behind an index, none of which has been written."""
+        self._ahead.withdraw_entries(index)
+
     def confirm_entries(self, index: int) -> None:
         """Count the entries up to `index` as durable."""
         self.synced_entry = max(self.synced_entry, index)

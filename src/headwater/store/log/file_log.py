@@ -271,6 +271,11 @@ class FileLog(MessageLog):
         return self.durability.is_synced
 
     @property
+    def has_entries(self) -> bool:
+        """Whether the log is durable by the entries that its caller adds."""
+        return self.durability.has_entries
+
+    @property
     def synced_sequence(self) -> int:
         """The last sequence up to which messages are known to be on the disk."""
         return self.durability.synced_sequence
@@ -299,6 +304,10 @@ class FileLog(MessageLog):
         the entry is applied. The caller applies it when `synced_entry` has reached it.
         """
         self.durability.add_entry(index, follows, data)
+
+    def withdraw_entries(self, index: int) -> None:
+        """Drop the entries behind an index, none of which has been written."""
+        self.durability.withdraw_entries(index)
 
     def _secure_redo_point(self, operation: str) -> None:
         try:

@@ -37,6 +37,12 @@ class LogWriteAhead:
             self.file.add(self.identity, ENTRY, index, follows, data)
             self.added_entry = index
 
+    def withdraw_entries(self, index: int) -> None:
+        """Drop the entries behind an index, none of which has been written."""
+        if self.file is not None:
+            self.file.withdraw_entries(self.identity, index)
+            self.added_entry = min(self.added_entry, index)
+
     def add_journal(self, offset: int, data: bytes) -> None:
         """Add bytes that were appended to the journal at `offset`."""
         if self.copied_to is not None:

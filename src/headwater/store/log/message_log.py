@@ -304,6 +304,11 @@ class MessageLog(ABC):
         return True
 
     @property
+    def has_entries(self) -> bool:
+        """Whether the log is durable by the entries that its caller adds."""
+        return False
+
+    @property
     @abstractmethod
     def offline(self) -> str:
         """The reason why the log cannot be written to; empty if it can."""

@@ -68,5 +68,6 @@ def test_a_record_that_is_not_written_down_does_not_outlive_a_restart() -> None:
     driver.pull(2)
     driver.stream.apply(Acked("C", [1], driver.now_ns))
     driver.check()
+    driver.stream.consumers.take_unwritten()
     with pytest.raises(AssertionError, match="the restart has changed consumers"):
         driver.restart()

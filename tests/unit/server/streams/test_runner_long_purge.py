@@ -17,7 +17,7 @@ from headwater.store.log import file_log as log
 from headwater.store.log import memory_log as memory
 from headwater.store.log import message_log
 from headwater.testing.disk import SimDisk
-from tests.kit.long_requests import asker, finish, pass_turns, pushed, replies
+from tests.kit.long_requests import asker, finish, is_held, pass_turns, pushed, replies, sync
 from tests.kit.stored_world import StoredWorld, streaming
 from tests.kit.world import Peer
 
@@ -51,6 +51,9 @@ def purging(world: StoredWorld) -> Peer:
     peer.take()
     peer.push(PURGE)
     pass_turns(world, 1)
+    # The record of the purge has to be on the disk before it is applied.
+    sync(world)
+    assert is_held(world)
     assert peer.take() == b""
     return peer
 

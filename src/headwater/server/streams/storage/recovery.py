@@ -5,6 +5,7 @@ may be able to read them. Only a log that a restore has not filled to its end is
 """
 
 from headwater.jetstream.account import JetStreamAccount
+from headwater.jetstream.streams.recovery import config_of
 from headwater.jetstream.streams.stream import Stream
 from headwater.server.log import Log
 from headwater.server.streams.storage.stream_store import StreamKey, StreamStore
@@ -39,7 +40,7 @@ def recover_stream(
     except StoreError as error:
         log.error(str(error))
         return None
-    stream = Stream(body.config, stored, body.created_ns, account)
+    stream = Stream(config_of(body, stored), stored, body.created_ns, account)
     try:
         stream.recover(now_ns)
     except StoreError as error:
