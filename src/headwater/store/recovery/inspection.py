@@ -220,6 +220,12 @@ class StoreReader:
             name = segment_name(segment_first) if kind == SEGMENT else JOURNAL_FILE
             if folder and self.files.exists(f"{folder}/{name}"):
                 self._put_back_into(f"{folder}/{name}", frames)
+        for identity, redo in found.redos().items():
+            if identity in by_identity and redo.entries:
+                self.survey.notes.append(
+                    f"{stream_name(by_identity[identity])}: a server applies {len(redo.entries)} "
+                    "entries of the write-ahead file; what is told here is what the files have"
+                )
 
     def _put_back_into(self, path: str, frames: AheadFrames) -> None:
         before = read_file(self.files, path)

@@ -497,6 +497,18 @@ def test_what_the_write_ahead_file_has_is_not_lost(command: Command, crashed: Pa
     store.close()
 
 
+def test_entries_that_a_server_has_to_apply_are_told(command: Command, tmp_path: Path) -> None:
+    store = open_store(
+        SystemFileSystem(), str(tmp_path), SystemEntropy(), boot_id(), has_entries=True
+    )
+    store.create_stream("S", mode=SyncMode.ALWAYS).add_entry(1, 0, b"entry")
+    store.commit()
+    store.abandon()
+    told = command("verify", tmp_path)
+    assert told.code == 0
+    assert told.err.startswith("S: a server applies 1 entries of the write-ahead file")
+
+
 def test_a_damaged_write_ahead_file_is_told(command: Command, crashed: Path) -> None:
     (ahead,) = crashed.glob("ahead-*")
     flip(ahead, -1)
