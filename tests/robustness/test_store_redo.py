@@ -78,8 +78,13 @@ class Server:
         self._waiting: dict[str, list[tuple[int, int, bytes, int]]] = {}
 
     def start(self, store: Store) -> None:
-        """Apply what an earlier process has left, and go on."""
+        """Apply what an earlier process has left, and go on.
+
+        The journal of one stream is written once in a turn.
+        """
         self.machines = {name: Machine(log) for name, log in store.logs.items()}
+        if "b" in self.machines:
+            self.machines["b"].log.queue_journal()
         for machine in self.machines.values():
             apply_entries(machine.log, machine.apply)
         store.finish_redo()
@@ -110,6 +115,8 @@ class Server:
                 self.confirmed[name] = count
                 machine.apply(index, follows, data)
                 machine.log.applied_entry = index
+            if not machine.log.offline:
+                machine.log.write_journal()
 
 
 def reference_dumps() -> list[Dump]:

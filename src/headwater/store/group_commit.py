@@ -15,7 +15,7 @@ from typing import final
 from headwater.store.disk.filesystem import NoRoomError
 from headwater.store.disk.room import Room
 from headwater.store.disk.wal import Redo, WriteAhead
-from headwater.store.errors import OfflineError, StoreError
+from headwater.store.errors import DiskFullError, OfflineError, StoreError
 from headwater.store.log.file_log import FileLog
 from headwater.store.upkeep.log_sync import LogSync
 
@@ -29,6 +29,7 @@ class GroupCommit:
         "_committing",
         "_entries",
         "_folder",
+        "_is_partial",
         "_logs",
         "_names",
         "_rolled",
@@ -54,6 +55,8 @@ class GroupCommit:
         self._entries: dict[str, int] = {}
         self._waiting: list[str] = []
         self._rolled: dict[str, int] | None = None
+        # Whether the trim that was begun leaves a stream out.
+        self._is_partial = False
         # Entries of streams that cannot be opened, by identity: they are kept for another start.
         self._unopened: dict[bytes, Redo] = {}
         # The syncs by stream of a commit that goes without the write-ahead file; else None.
@@ -232,7 +235,11 @@ class GroupCommit:
                 for name, log in self._logs.items()
                 if log.durability.has_entries
             }
-        return begin_syncs(self._logs) if self._is_all_applied() else {}
+        work = begin_syncs(self._logs) if self._is_all_applied() else {}
+        self._is_partial = any(
+            name not in work and not log.offline for name, log in self._logs.items()
+        )
+        return work
 
     def finish_trim(self, done: dict[str, LogSync]) -> None:
         """Remove the write-ahead files before the present one, if no stream needs them."""
@@ -241,14 +248,10 @@ class GroupCommit:
             # Their only durable copy may be in there.
             self._rolled = None
             return
-        rolled = self._rolled or {}
-        if any(
-            self._logs[name].durability.redo.named.entry < index
-            for name, index in rolled.items()
-            if name in self._logs
-        ):
+        if self._is_partial:
+            # Entries are not applied, or a journal waits for room: a trim is due again.
             return
-        self._rolled = None
+        rolled, self._rolled = self._rolled or {}, None
         try:
             if rolled or self._unopened:
                 self._secure_redo_points()
@@ -295,8 +298,9 @@ def begin_syncs(logs: dict[str, FileLog]) -> dict[str, LogSync]:
             continue
         try:
             work[name] = log.begin_sync()
-        except OfflineError:
-            # The log was offline, or is from now on, and reports it itself.
+        except (OfflineError, DiskFullError):
+            # The log was offline, or is from now on, and reports it itself; or its journal waits
+            # for room.
             continue
     return work
 

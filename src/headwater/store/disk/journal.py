@@ -71,6 +71,14 @@ def size_of_entries(entries: Iterable[tuple[int, bytes]]) -> int:
     return sum(ENTRY_BYTES + len(body) for _, body in entries)
 
 
+def encode_entries(position: int, entries: list[tuple[int, bytes]]) -> bytes:
+    """Entries, kind and body each, of which none is there without the others."""
+    check(bool(entries), "there is something to write")
+    if len(entries) == 1:
+        return encode_entry(position, *entries[0])
+    return encode_group(position, entries)
+
+
 @final
 class Journal:
     """An open journal file."""
@@ -94,15 +102,13 @@ class Journal:
         """Bytes in the file."""
         return self._file.size
 
-    def write(self, position: int, entries: list[tuple[int, bytes]]) -> bytes:
-        """Append entries, kind and body each, all or none; returns the bytes they became."""
-        check(bool(entries), "there is something to write")
-        if len(entries) == 1:
-            data = encode_entry(position, *entries[0])
-        else:
-            data = encode_group(position, entries)
+    def write(self, position: int, entries: list[tuple[int, bytes]]) -> None:
+        """Append entries, kind and body each, all or none."""
+        self.append(encode_entries(position, entries))
+
+    def append(self, data: bytes) -> None:
+        """Append entries that are encoded, all or none."""
         write_whole(self._file, data)
-        return data
 
     def write_apart(self, position: int, entries: list[tuple[int, bytes]]) -> None:
         """Append entries one by one to a journal that is not used yet: damage to one entry must not

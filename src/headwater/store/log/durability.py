@@ -139,6 +139,7 @@ class Durability:
         """Work for `LogSync.run`, and then for `finish_sync`."""
         self._availability.check_online()
         self._segments.flush()
+        self._journal.write_queue()
         return LogSync(
             self._segments.in_order(),
             self._journal.file,

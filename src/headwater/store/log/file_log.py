@@ -152,6 +152,8 @@ class FileLog(MessageLog):
         self._journal_sequence = recovered.journal_sequence
         # Whether messages are being removed, some at a time.
         self.is_deleting = False
+        # Whether segments may have been emptied whose files are still there.
+        self._has_emptied = False
         # Whether sequences behind the end that opening has found may have been given out.
         self.is_end_uncertain = False
         place = self._folder = LogFolder(files, folder, stream.identity, entropy)
@@ -297,6 +299,34 @@ class FileLog(MessageLog):
     def applied_entry(self, index: int) -> None:
         self.durability.mark_applied(index)
 
+    def queue_journal(self) -> None:
+        """From now on keep entries of the journal in memory until `write_journal`."""
+        self.journal.is_queueing = True
+
+    def write_journal(self) -> None:
+        """Write the entries of the journal that are queued, in one write; then remove the files of
+        segments that were emptied. Raises StoreError.
+
+        On a disk without room the entries stay queued, and the messages that they remove are gone
+        from the index already.
+        """
+        if not self.journal.queued_bytes:
+            return
+        self.availability.check_online()
+        # An entry speaks of what was before it: that must not be lost while it is not.
+        self.segments.flush()
+        self.journal.write_queue()
+        if self._has_emptied:
+            self._has_emptied = False
+            if not self.durability.has_entries:
+                self._drop_at_once()
+
+    def _drop_at_once(self) -> None:
+        try:
+            at_once(self._dropping_empty_segments())
+        except OSError as error:
+            raise self.availability.failed("removing segments", error) from error
+
     def add_entry(self, index: int, follows: int, data: bytes) -> None:
         """Add an entry to the write-ahead file; the next commit writes and syncs it.
 
@@ -419,8 +449,9 @@ class FileLog(MessageLog):
     def write_entries(self, entries: Sequence[tuple[int, bytes]]) -> None:
         """Write entries of the caller to the journal."""
         self.availability.check_online()
-        # An entry speaks of what was before it: that must not be lost while it is not.
-        self.segments.flush()
+        if not self.journal.is_queueing:
+            # An entry speaks of what was before it: that must not be lost while it is not.
+            self.segments.flush()
         if entries:
             self.journal.write_with_callers([], entries)
 
@@ -435,7 +466,8 @@ class FileLog(MessageLog):
         if self.availability.room.is_full:
             # Writes to files other than the journal may need room as well.
             self.availability.room.release_reserve()
-        self.segments.flush()
+        if erase or not self.journal.is_queueing:
+            self.segments.flush()
         if erase and self.lost:
             self._explain_losses(sequences)
         there = self.index.present(sorted(set(sequences)))
@@ -455,13 +487,19 @@ class FileLog(MessageLog):
                 self.durability.report_extent()
             self.index.delete_many(there)
             # Only segments of these messages are looked at: there may be thousands.
-            if not self.durability.has_entries and any(
-                index.live == 0 for index, _ in self.index.by_segment(there)
-            ):
-                at_once(self._dropping_empty_segments())
+            if any(index.live == 0 for index, _ in self.index.by_segment(there)):
+                self._has_emptied = True
+                if not self._removes_later:
+                    at_once(self._dropping_empty_segments())
         except OSError as error:
             raise self.availability.failed("delete", error) from error
         return len(there)
+
+    @property
+    def _removes_later(self) -> bool:
+        """Whether files of emptied segments stay until the journal is written, or an entry applied
+        as a whole."""
+        return self.journal.is_queueing or self.durability.has_entries
 
     def _explain_losses(self, sequences: Sequence[int]) -> None:
         """Count lost messages that are to be erased as deleted: an entry that is applied again had
@@ -480,7 +518,8 @@ class FileLog(MessageLog):
         if self.availability.room.is_full:
             # Writes to files other than the journal may need room as well.
             self.availability.room.release_reserve()
-        self.segments.flush()
+        if not self.journal.is_queueing:
+            self.segments.flush()
         parts: list[list[int]] = []
         ranges: list[bytes] = []
         for begin in range(0, len(sequences), PURGED_AT_A_TIME):
@@ -502,7 +541,8 @@ class FileLog(MessageLog):
             if not self.compactions.is_running:
                 # Otherwise the compaction's thread may look at the names.
                 yield from self.index.forgetting_subjects()
-            if not self.durability.has_entries:
+            self._has_emptied = True
+            if not self._removes_later:
                 yield from self._dropping_empty_segments()
         except OSError as error:
             raise self.availability.failed("delete", error) from error
@@ -562,6 +602,8 @@ class FileLog(MessageLog):
     def _jump(self, next_sequence: int) -> None:
         """Go on at a later sequence, in a segment that begins there."""
         self.segments.flush()
+        # The journal says why there is no segment of the sequences in between.
+        self.journal.write_queue()
         self._seal_last()
         self.index.cut(next_sequence)
         self.segments.begin_segment()
@@ -593,10 +635,7 @@ class FileLog(MessageLog):
         """
         if self.offline or self.is_held or self.is_deleting or not self.durability.redo.is_current:
             return
-        try:
-            at_once(self._dropping_empty_segments())
-        except OSError as error:
-            raise self.availability.failed("removing segments", error) from error
+        self._drop_at_once()
 
     def _dropping_empty_segments(self) -> Work[None]:
         """Remove the files of segments in which no message is left, some at a time.
@@ -621,6 +660,7 @@ class FileLog(MessageLog):
             ranges = [(index.first_sequence, index.next_sequence - 1) for index in empty]
             gone = encode_ranges(pair for pair in ranges if pair[0] <= pair[1])
             self.journal.write([(DELETED, gone)], makes_room=True)
+            self.journal.write_queue()
         except DiskFullError:
             return
         self.journal.sync()

@@ -66,6 +66,7 @@ class JournalRewrites:
         """
         self._availability.check_online()
         check(not self.is_running, "the rewriting before this one is not over")
+        self._journal.write_queue()
         path = self._folder.path_of(JOURNAL_FILE)
         header = FileHeader(JOURNAL_MAGIC, self._folder.identity, 0, self._folder.new_salt())
         try:
@@ -105,6 +106,7 @@ class JournalRewrites:
             # Entries on the disk may not speak of messages that are not.
             if durability.synced_sequence < min(done.last_sequence, self._index.last_sequence):
                 durability.sync()
+            journal.write_queue()
             done.catch_up()
         except StoreError:
             self.abandon(done)

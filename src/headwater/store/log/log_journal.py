@@ -2,6 +2,9 @@
 
 Entries below CALLER_KINDS are the store's own; those of callers come from above. Both that are
 written together are one group on the disk, so that a crash leaves all of them or none.
+
+A log whose caller writes the journal once in a turn queues entries in memory: a removal of messages
+then needs no write that could fail. Entries that find no room on the disk stay in the queue.
 """
 
 from collections.abc import Sequence
@@ -10,7 +13,13 @@ from typing import final
 
 from headwater.base.invariants import check
 from headwater.store.disk.filesystem import NoRoomError
-from headwater.store.disk.journal import CALLER_KINDS, Journal, encode_ranges, size_of_entries
+from headwater.store.disk.journal import (
+    CALLER_KINDS,
+    Journal,
+    encode_entries,
+    encode_ranges,
+    size_of_entries,
+)
 from headwater.store.errors import DiskFullError
 from headwater.store.index.log_index import LogIndex
 from headwater.store.log.availability import Availability
@@ -25,11 +34,14 @@ class LogJournal:
         "_ahead",
         "_availability",
         "_index",
+        "_queue",
         "bytes_rewritten",
         "caller_bytes",
         "caller_bytes_rewritten",
         "caller_writes",
         "file",
+        "is_queueing",
+        "queued_bytes",
         "synced_writes",
         "writes",
     )
@@ -47,6 +59,10 @@ class LogJournal:
         self._index = index
         self._ahead = ahead
         self.file = file
+        # Whether entries wait for `write_queue`, and those that do, encoded.
+        self.is_queueing = False
+        self._queue: list[bytes] = []
+        self.queued_bytes = 0
         # The number of writes, that of the last one with entries of a caller, and that of the last
         # one that the disk has.
         self.writes = 0
@@ -60,8 +76,8 @@ class LogJournal:
 
     @property
     def size(self) -> int:
-        """Bytes in the journal."""
-        return self.file.size
+        """Bytes in the journal, with those that are queued."""
+        return self.file.size + self.queued_bytes
 
     @property
     def has_unsynced_caller_entries(self) -> bool:
@@ -69,20 +85,40 @@ class LogJournal:
         return self.synced_writes < self.caller_writes
 
     def write(self, entries: list[tuple[int, bytes]], makes_room: bool = False) -> None:
-        """Append entries; those that make room may use the reserve. Raises StoreError."""
-        journal = self.file
-        size = journal.size
+        """Append entries, or queue them; those that make room may use the reserve.
+
+        Raises StoreError.
+        """
+        data = encode_entries(self._index.last_sequence, entries)
+        if self.is_queueing:
+            self._queue.append(data)
+            self.queued_bytes += len(data)
+        else:
+            self._append(data, makes_room)
+        self.writes += 1
+
+    def write_queue(self) -> None:
+        """Append all entries that are queued, in one write. Raises StoreError.
+
+        They may make room, so they may use the reserve. If there is no room they stay queued.
+        """
+        if self._queue:
+            self._append(b"".join(self._queue), makes_room=True)
+            self._queue.clear()
+            self.queued_bytes = 0
+
+    def _append(self, data: bytes, makes_room: bool) -> None:
+        size = self.file.size
         try:
             try:
-                data = journal.write(self._index.last_sequence, entries)
+                self.file.append(data)
             except NoRoomError:
                 self._availability.room.mark_full()
                 if not (makes_room and self._availability.room.release_reserve()):
                     raise
-                data = journal.write(self._index.last_sequence, entries)
+                self.file.append(data)
         except OSError as error:
             raise self._availability.failed("journal", error) from error
-        self.writes += 1
         if self._ahead.copied_to is not None:
             self._ahead.add_journal(size, data)
 
@@ -103,6 +139,7 @@ class LogJournal:
         """Append the end of an operation that was begun and cannot be tried again."""
         try:
             self.write([entry], makes_room=True)
+            self.write_queue()
         except DiskFullError as error:
             raise self._availability.broken("journal", error) from error
 
@@ -121,7 +158,8 @@ class LogJournal:
         self.caller_writes = self.writes
 
     def sync(self) -> None:
-        """Make all that was written durable. Raises OSError."""
+        """Make all that was written or queued durable. Raises OSError, StoreError."""
+        self.write_queue()
         self.file.sync()
 
     def replace_file(self, successor: Journal) -> None:

@@ -32,8 +32,8 @@ class RedoPoints:
         self.applied = self.named = _NOWHERE
 
     def _files_after(self, entry: int) -> RedoPoint:
-        last, journal = self._segments.last, self._journal.file
-        return RedoPoint(entry, last.first_sequence, last.size, journal.size, journal.salt)
+        last, journal = self._segments.last, self._journal
+        return RedoPoint(entry, last.first_sequence, last.size, journal.size, journal.file.salt)
 
     @property
     def is_current(self) -> bool:

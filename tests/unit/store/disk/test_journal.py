@@ -12,6 +12,7 @@ from headwater.store.disk.journal import (
     JournalEntries,
     as_ranges,
     decode_ranges,
+    encode_entries,
     encode_ranges,
     read_entries,
 )
@@ -93,9 +94,9 @@ def test_entries_of_one_moment_are_one_write() -> None:
     disk = SimDisk()
     made = Journal.create(disk, PATH, IDENTITY, SALT)
     writes = disk.counts(PATH).writes
-    data = made.write(9, [(300, b"a"), (301, b"b")])
+    made.write(9, [(300, b"a"), (301, b"b")])
     assert disk.counts(PATH).writes == writes + 1
-    assert bytes_of(disk)[HEADER_BYTES:] == data
+    assert bytes_of(disk)[HEADER_BYTES:] == encode_entries(9, [(300, b"a"), (301, b"b")])
     assert made.size == len(bytes_of(disk))
 
 
