@@ -156,6 +156,8 @@ def upkeeps(store: Store) -> Iterator[None]:
             log.rewrite_journal_now()
             yield
             log.drop_empty_segments()
+            yield
+            store.trim()
 
 
 def run(disk: SimDisk, server: Server, encoding: str) -> None:

@@ -139,12 +139,15 @@ class GroupCommit:
     def _write_ahead(self, uses_reserve: bool) -> bool:
         """Write what is to be committed; False if the write-ahead file has no room for it."""
         try:
-            if uses_reserve:
-                self._ahead.must_write()
-            else:
+            try:
+                self._ahead.write()
+            except NoRoomError:
+                self._room.mark_full()
+                # Entries may be what makes room, and are nowhere else.
+                if not (uses_reserve and self._room.release_reserve()):
+                    return False
                 self._ahead.write()
         except NoRoomError:
-            self._room.mark_full()
             return False
         except OSError as error:
             raise self._failed(error) from error

@@ -153,7 +153,7 @@ class FileLog(MessageLog):
         # Whether messages are being removed, some at a time.
         self.is_deleting = False
         # Whether segments may have been emptied whose files are still there.
-        self._has_emptied = False
+        self._has_emptied = True
         # Whether sequences behind the end that opening has found may have been given out.
         self.is_end_uncertain = False
         place = self._folder = LogFolder(files, folder, stream.identity, entropy)
@@ -316,16 +316,16 @@ class FileLog(MessageLog):
         # An entry speaks of what was before it: that must not be lost while it is not.
         self.segments.flush()
         self.journal.write_queue()
-        if self._has_emptied:
-            self._has_emptied = False
-            if not self.durability.has_entries:
-                self._drop_at_once()
+        if self._has_emptied and not self.durability.has_entries:
+            self._drop_at_once()
 
     def _drop_at_once(self) -> None:
         try:
             at_once(self._dropping_empty_segments())
         except OSError as error:
             raise self.availability.failed("removing segments", error) from error
+        # Some stay if the disk has no room for the entry that speaks of them.
+        self._has_emptied = any(index.live == 0 for index in self.index.segments[:-1])
 
     def add_entry(self, index: int, follows: int, data: bytes) -> None:
         """Add an entry to the write-ahead file; the next commit writes and syncs it.
@@ -633,9 +633,9 @@ class FileLog(MessageLog):
         A log that has entries in the write-ahead file does not remove them while it applies one:
         after a crash the entry would not find them. Raises StoreError.
         """
-        if self.offline or self.is_held or self.is_deleting or not self.durability.redo.is_current:
-            return
-        self._drop_at_once()
+        is_amid_change = self.is_held or self.is_deleting or not self.durability.redo.is_current
+        if self._has_emptied and not self.offline and not is_amid_change:
+            self._drop_at_once()
 
     def _dropping_empty_segments(self) -> Work[None]:
         """Remove the files of segments in which no message is left, some at a time.

@@ -181,6 +181,12 @@ class MemoryLog(MessageLog):
     def write_entries(self, entries: Sequence[tuple[int, bytes]]) -> None:
         """Keep nothing: no later process reads it."""
 
+    def queue_journal(self) -> None:
+        """Queue nothing: there is no journal."""
+
+    def write_journal(self) -> None:
+        """Write nothing: there is no journal."""
+
     def delete(
         self,
         sequences: Sequence[int],

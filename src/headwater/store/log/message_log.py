@@ -276,6 +276,15 @@ class MessageLog(ABC):
         """
 
     @abstractmethod
+    def queue_journal(self) -> None:
+        """From now on keep entries of the journal in memory until `write_journal`."""
+
+    @abstractmethod
+    def write_journal(self) -> None:
+        """Write the entries of the journal that are queued, for a log that has one. Raises
+        StoreError."""
+
+    @abstractmethod
     def delete(
         self,
         sequences: Sequence[int],
