@@ -1,8 +1,8 @@
 """A small state machine over a log whose entries are in the write-ahead file, and its twin.
 
 An operation is decided, encoded, added as an entry, and applied when the entry is on the disk, as a
-stream of a server does it. Applying an append also removes what exceeds a limit, so that the effect
-of an entry depends on all that came before it.
+stream of a server does it. Applying an append also removes what exceeds a limit, which another body
+raises, so that the effect of an entry depends on all that came before it and on nothing else.
 """
 
 from headwater.store.disk.journal import CALLER_KINDS
@@ -10,7 +10,8 @@ from headwater.store.log.file_log import FileLog
 from headwater.store.log.message_log import Batch
 
 NOTE = CALLER_KINDS + 44
-MESSAGES_MAX = 9
+MESSAGES_MAX = 6
+MESSAGES_MAX_WITH_BODY = 9
 
 # A kind, and numbers that say what is appended, removed or noted.
 Operation = tuple[str, tuple[int, ...]]
@@ -53,7 +54,7 @@ class Machine:
         assert log.last_sequence == follows
         if kind == "append":
             log.append_encoded(log.decode(rest))
-            while log.messages > MESSAGES_MAX:
+            while log.messages > (MESSAGES_MAX_WITH_BODY if log.body else MESSAGES_MAX):
                 log.delete([log.first_sequence])
         elif kind == "skip":
             log.skip(numbers[0], timestamp_ns=int(number))
