@@ -25,7 +25,10 @@ STREAMS = ("a", "b")
 PARTS = 3
 # Recovery from one in so many crashes is itself stopped at every operation.
 RECOVERED_OF_ALL = 40
-STRIDES = {"plain": 1, "compressed": 4, "encrypted": 4}
+# One in so many operations is a point. Encoded files add no rules to redo, and a process that dies
+# leaves less to redo than the power.
+STRIDES = {"plain": 1, "compressed": 8, "encrypted": 8}
+KILL_STRIDE = 2
 MOMENTS: tuple[Moment, ...] = ("before", "during", "after")
 
 OPERATIONS: tuple[Operation, ...] = (
@@ -252,8 +255,8 @@ def test_the_power_goes_at_every_operation(
 
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("encoding", ENCODINGS)
-def test_the_process_dies_at_every_operation(encoding: str, part: int) -> None:
-    for number in POINTS[encoding][part :: PARTS * STRIDES[encoding]]:
+def test_the_process_dies_at_any_operation(encoding: str, part: int) -> None:
+    for number in POINTS[encoding][part :: PARTS * STRIDES[encoding] * KILL_STRIDE]:
         disk, server = stopped_at(number, MOMENTS[number % 3], encoding)
         with told_in_full(disk, f"operation {number}"):
             disk.kill()
