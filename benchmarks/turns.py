@@ -255,9 +255,8 @@ def core(subjects: Sequence[bytes], sizes: Sequence[int]) -> Callable[[Server], 
     return prepare
 
 
-def pull(server: Server) -> Turn:
-    """A pull, its delivery, and the acknowledgement: two reads."""
-    peer = asker(server)
+def prepare_consumer(server: Server, peer: Peer) -> None:
+    """Create a stream with enough messages, and a consumer."""
     server.create(peer, "S", ["orders.>"])
     config = {"durable_name": "C", "ack_policy": "explicit", "max_ack_pending": -1}
     body = {"stream_name": "S", "config": config}
@@ -266,12 +265,34 @@ def pull(server: Server) -> Turn:
     for _ in range((ROUNDS + 3) * TURNS // 100):
         peer.ask(frame * 100)
 
+
+def pull(server: Server) -> Turn:
+    """A pull, its delivery, and the acknowledgement: two reads."""
+    peer = asker(server)
+    prepare_consumer(server, peer)
+
     def turn(number: int) -> None:
         body = b'{"batch":1,"expires":5000000000}'
         subject = b"$JS.API.CONSUMER.MSG.NEXT.S.C"
         got = peer.ask(b"PUB %b %b.%d %d\r\n%b\r\n" % (subject, INBOX, number, len(body), body))
         reply = got.split(b" ", 4)[3]
         peer.ask(b"PUB %b 4\r\n+ACK\r\n" % reply)
+
+    return turn
+
+
+def ack_and_pull(server: Server) -> Turn:
+    """An acknowledgement and the pull for the next message, in one read, as clients send them."""
+    peer = asker(server)
+    prepare_consumer(server, peer)
+    body = b'{"batch":1,"expires":5000000000}'
+    subject = b"$JS.API.CONSUMER.MSG.NEXT.S.C"
+    ask = b"PUB %b %b.%%d %d\r\n%b\r\n" % (subject, INBOX, len(body), body)
+    acks = [b""]
+
+    def turn(number: int) -> None:
+        got = peer.ask(acks.pop() + ask % number)
+        acks.append(b"PUB %b 4\r\n+ACK\r\n" % got.split(b" ", 4)[3])
 
     return turn
 
@@ -297,6 +318,7 @@ TURNS_BY_NAME: Final[dict[str, Callable[[Server], Turn]]] = {
     "core-500-subjects": core([b"core.%d" % each for each in range(1000)], (16, 128, 512)),
     "core-500-replies": core([b"_INBOX.core.%d" % each for each in range(200_000)], (16,)),
     "pull-deliver-ack": pull,
+    "ack-pull-deliver": ack_and_pull,
     "direct-get": direct_get,
 }
 

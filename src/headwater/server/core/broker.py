@@ -126,11 +126,12 @@ class Broker:
         Returns the publishes for which the budget was too small.
         """
         self._budget = budget
+        units = PUBLISH_UNITS if batch.header_sizes[0] < 0 else HEADER_PUBLISH_UNITS
         if len(batch.subjects) == 1 and not source.guarded:
             self._publish_one(source, batch)
+            budget.units -= units
             return None
         rest: Publishes | None = None
-        units = PUBLISH_UNITS if batch.header_sizes[0] < 0 else HEADER_PUBLISH_UNITS
         affordable = max(1, budget.units // units)
         if len(batch.subjects) > affordable:
             batch, rest = batch.split_at(affordable)
@@ -138,6 +139,11 @@ class Broker:
         if not source.guarded:
             if batch.subjects[0].startswith(ACK_PREFIX):
                 batch = self._ingest_acks(source, batch)
+            if len(batch.subjects) == 1:
+                # A client acknowledges a message and asks for the next one.
+                self._publish_one(source, batch)
+                budget.charge(units * taken)
+                return rest
             if not batch.subjects or (
                 self._ingest_publishes(source, batch)
                 or self._answer_requests(source, batch)
@@ -154,13 +160,9 @@ class Broker:
         return undone if rest is None else undone.followed_by(rest)
 
     def _publish_one(self, source: Client, batch: Publishes) -> None:
-        """Route the only publish of a batch, of a client whose publishes need no check.
-
-        It takes the way of `publish_many` in fewer steps, with one look-up.
-        """
+        """Route one publish of an unguarded client, as `publish_many` does, by one look-up."""
         subject, reply = batch.subjects[0], batch.replies[0]
         header_size, payload = batch.header_sizes[0], batch.payloads[0]
-        self._budget.units -= PUBLISH_UNITS if header_size < 0 else HEADER_PUBLISH_UNITS
         if subject.startswith(RESERVED_SUBJECTS) or (
             reply is not None and reply.startswith(RESERVED_REPLIES)
         ):
