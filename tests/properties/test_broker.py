@@ -39,9 +39,11 @@ OPTIONS = Options(
 FRAME = re.compile(rb"H?MSG .* (\d+)\r\n")
 
 subjects = st.sampled_from(
-    [b"a", b"b", b"c", b"a.x", b"a.y", b"a.*", b"a..b", b"$NRG.x", b"_GR_.x"]
+    [b"a", b"b", b"c", b"a.x", b"a.y", b"a.*", b"a..b", b"$NRG.x", b"_GR_.x", b"_GR_.y"]
 )
-patterns = st.sampled_from([b"a", b"b", b"a.x", b"a.*", b"a.>", b"*", b">", b"inbox"])
+patterns = st.sampled_from(
+    [b"a", b"b", b"a.x", b"a.*", b"a.*", b"a.>", b"*", b">", b"inbox", b"_GR_.*"]
+)
 queues = st.sampled_from([b"", b"", b" q", b" r"])
 replies = st.sampled_from([None, None, b"inbox", b"b", b"_R_.x"])
 

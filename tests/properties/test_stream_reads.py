@@ -18,7 +18,7 @@ HEADER = b"NATS/1.0\r\nNats-Msg-Id: %d\r\n\r\n"
 replies = st.sampled_from([None, b"inbox.1", b"inbox.2", b"s.copy", b"_R_.x", b"nobody"])
 numbers = st.integers(1, 4)
 subjects = st.one_of(
-    st.sampled_from([b"s.a", b"s.b", b"s..a", b"s.", b"plain", b"nobody", b"_GR_.x"]),
+    st.sampled_from([b"s.a", b"s.b", b"s..a", b"s.", b"plain", b"nobody", b"_GR_.x", b"_GR_.y"]),
     st.sampled_from([NEXT, NEXT + b"X", b"$JS.API.DIRECT.GET.S.s.a", b"$JS.API.DIRECT.GET.T.s.a"]),
     numbers.map(lambda number: ACK % (number, number)),
     numbers.map(lambda number: ACK % (number, number) + b"."),
@@ -51,7 +51,7 @@ def operations(draw: st.DrawFn) -> bytes:
 def play(turns: list[list[bytes]], is_together: bool) -> tuple[bytes, object, object]:
     """Perform the operations of each turn, in one read or in a read for each."""
     world = StoredWorld(Options(jetstream=streaming())).start()
-    world.create("S", subjects=["s.>"], allow_direct=True)
+    world.create("S", subjects=["s.>", "_GR_.>"], allow_direct=True)
     config = {"durable_name": "C", "ack_policy": "explicit"}
     created = {"stream_name": "S", "config": config}
     world.request("$JS.API.CONSUMER.DURABLE.CREATE.S.C", created)

@@ -57,6 +57,21 @@ class TestFanOut:
         world.modern().send(b"PUB foo 001\r\nx\r\n")
         assert sub.take() == b"MSG foo 1 001\r\nx\r\n"
 
+    def test_publishes_of_one_read_arrive_as_they_were_written(self, world: World) -> None:
+        sub = listener(world, b"foo.*")
+        world.modern().send(b"PUB foo.a 001\r\nx\r\nPUB foo.b 0\r\n\r\nPUB foo.c 2\r\nyz\r\n")
+        assert sub.take() == (
+            b"MSG foo.a 1 001\r\nx\r\nMSG foo.b 1 0\r\n\r\nMSG foo.c 1 2\r\nyz\r\n"
+        )
+
+    def test_large_publishes_of_one_read_arrive_whole(self, world: World) -> None:
+        sub = listener(world, b"foo.*")
+        payloads = [bytes([number]) * 5000 for number in range(3)]
+        world.modern().send(b"".join(pub(b"foo.%d" % n, body) for n, body in enumerate(payloads)))
+        assert sub.take() == b"".join(
+            msg(b"foo.%d" % n, b"1", body) for n, body in enumerate(payloads)
+        )
+
     def test_order_per_publisher_holds_across_subjects_and_reads(self, world: World) -> None:
         sub = listener(world, b">")
         source = world.modern()
@@ -316,6 +331,12 @@ class TestReserved:
         peer = listener(world, b">")
         text = b"-ERR 'Permissions Violation for Publish to \"%b\"'\r\n" % subject
         assert peer.ask(pub(subject) * 2) == text * 2
+
+    def test_each_of_several_publishes_in_one_read_is_refused(self, world: World) -> None:
+        sub, source = listener(world, b"_GR_.*"), world.modern()
+        source.send(pub(b"_GR_.x") + pub(b"_GR_.y"))
+        assert sub.take() == b""
+        assert source.take().count(b"Permissions Violation for Publish to") == 2
 
     @pytest.mark.parametrize("reply", [b"_R_.", b"_R_.x", b"$JS.ACK.x", b"_GR_.x"])
     def test_replies(self, world: World, reply: bytes) -> None:
