@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from headwater.jetstream.config.stream_config import Retention, Storage
 from headwater.jetstream.records import Configured, Published, Purged, Removed
 from headwater.jetstream.streams import foreseen
-from headwater.jetstream.streams.foreseen import Foreseen, Message
+from headwater.jetstream.streams.foreseen import Foreseen
 from headwater.jetstream.streams.log_messages import LogMessages
 from headwater.jetstream.streams.look_ahead import Ahead, LookAhead
 from tests.kit.stream_driver import Publish, StreamDriver, incoming_of
@@ -101,7 +101,7 @@ class World:
         elif step == "commit":
             self.commit(what)
         elif step == "retreat":
-            self.forget(min(what, len(self.look_ahead)), by_sequence=False)
+            self.forget(min(what, len(self.look_ahead)))
         elif step == "retreat to":
             self.retreat_to(what)
         elif step == "draft":
@@ -137,9 +137,9 @@ class World:
         kept = [*self.records]
         while len(kept) > self.commits and last_after(kept[self.commits :], last) > sequence:
             kept.pop()
-        self.forget(len(self.records) - len(kept), by_sequence=True)
+        self.forget(len(self.records) - len(kept), sequence)
 
-    def forget(self, count: int, by_sequence: bool) -> None:
+    def forget(self, count: int, to_sequence: int | None = None) -> None:
         """Forget the newest records: the oracle is another one, which never saw them."""
         if not count:
             return
@@ -150,18 +150,17 @@ class World:
         for record in left:
             self.oracle.record(record)
         self.records = left
-        if by_sequence:
-            last = last_after(left[self.commits :], self.committed.stream.log.last_sequence)
-            assert len(self.look_ahead.retreat_to(last)) == count
-        else:
+        if to_sequence is None:
             assert len(self.look_ahead.retreat(count)) == count
+        else:
+            assert len(self.look_ahead.retreat_to(to_sequence)) == count
 
     def leave_a_draft(self, subjects: list[str]) -> None:
         """Add messages of a turn whose records are never proposed."""
         messages = self.look_ahead.foreseen(self.committed.stream.config)
         sequence = self.look_ahead.next_sequence
         for number, subject in enumerate(subjects):
-            message = Message(subject.encode(), 60, b"", b"draft")
+            message = (subject.encode(), 60, b"", b"draft")
             purges = [(None, sequence + number)] if number == 1 and messages.removes else []
             messages.admit(sequence + number, message, [*purges])
 
@@ -261,7 +260,7 @@ def test_what_is_in_flight_is_seen_as_if_it_were_applied(
             # Without questions in between, all records are foreseen at once.
             world.check(looks or step == "look")
         world.check(looks=True)
-        world.forget(len(world.look_ahead), by_sequence=False)
+        world.forget(len(world.look_ahead))
         world.check(looks=True)
 
 

@@ -70,9 +70,10 @@ def effects_of_messages(
     config: StreamConfig,
 ) -> Iterator[Effect]:
     """The effects of messages on `subjects`; `roll_ups` has purges by the position behind each."""
-    count = len(subjects)
-    is_limited, is_single = has_limits(config), has_to_go_singly(config)
-    ends: Sequence[int] = range(1, count + 1) if is_single else (*roll_ups, count)
+    count, is_limited = len(subjects), has_limits(config)
+    ends: Sequence[int] = (*roll_ups, count)
+    if count > 1 and has_to_go_singly(config):
+        ends = range(1, count + 1)
     begin = 0
     for end in ends:
         if begin == end:

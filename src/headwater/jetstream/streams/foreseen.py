@@ -38,6 +38,11 @@ PASSED_MAX: Final = 64
 _NONE: Final = 0
 
 
+def removes_messages(config: StreamConfig) -> bool:
+    """Whether the messages of a stream remove others."""
+    return has_limits(config) or may_roll_up(config)
+
+
 def is_foreseeable(record: Record) -> bool:
     """Whether the effects of a record on messages are foreseen.
 
@@ -50,13 +55,8 @@ def is_foreseeable(record: Record) -> bool:
     return not isinstance(record, Configured)
 
 
-class Message(NamedTuple):
-    """A message that the log does not have yet."""
-
-    subject: bytes
-    size: int
-    header: bytes
-    body: bytes
+# A message that the log does not have yet: its subject, size, header and body.
+Message: TypeAlias = tuple[bytes, int, bytes, bytes]
 
 
 class _Gone(NamedTuple):
@@ -149,11 +149,11 @@ class _Layer:
 
     def subject_of(self, sequence: int) -> bytes:
         added = self.added.get(sequence)
-        return self._base().subject_of(sequence) if added is None else added.subject
+        return self._base().subject_of(sequence) if added is None else added[0]
 
     def size_of(self, sequence: int) -> int:
         added = self.added.get(sequence)
-        return self._base().size_of(sequence) if added is None else added.size
+        return self._base().size_of(sequence) if added is None else added[1]
 
     def first_from(self, sequence: int) -> int:
         start = max(sequence, self.front)
@@ -197,8 +197,8 @@ class _Layer:
 
     def last_like(self, pattern: bytes) -> int:
         """The last message of all subjects that match a pattern with wildcards."""
-        for sequence, message in reversed(self.added.items()):
-            if matches(pattern, message.subject) and self.has(sequence):
+        for sequence, (subject, _, _, _) in reversed(self.added.items()):
+            if matches(pattern, subject) and self.has(sequence):
                 return sequence
         if self.base is None:
             return _NONE
@@ -211,7 +211,7 @@ class _Layer:
 
     def content_at(self, sequence: int) -> tuple[bytes, bytes] | None:
         added = self.added.get(sequence)
-        return self._base().content_at(sequence) if added is None else (added.header, added.body)
+        return self._base().content_at(sequence) if added is None else added[2:]
 
     def subjects_like(self, pattern: bytes) -> set[bytes]:
         found = {subject for subject in self.added_of if matches(pattern, subject)}
@@ -227,23 +227,23 @@ class _Layer:
     # --- changes -------------------------------------------------------------------------------
 
     def add(self, sequence: int, message: Message) -> None:
-        self.added[sequence] = message
+        subject, size, _, _ = self.added[sequence] = message
         self.last = sequence
-        self.added_bytes += message.size
-        sequences = self.added_of.get(message.subject)
+        self.added_bytes += size
+        sequences = self.added_of.get(subject)
         if sequences is None:
-            self.added_of[message.subject] = [sequence]
+            self.added_of[subject] = [sequence]
         else:
             sequences.append(sequence)
 
     def drop_added(self, sequence: int, position: int) -> None:
         """Drop an added message: the first of its subject (0), or the last (-1)."""
-        message = self.added.pop(sequence)
-        self.added_bytes -= message.size
-        sequences = self.added_of[message.subject]
+        subject, size, _, _ = self.added.pop(sequence)
+        self.added_bytes -= size
+        sequences = self.added_of[subject]
         check(sequences.pop(position) == sequence, "messages are dropped in order")
         if not sequences:
-            del self.added_of[message.subject]
+            del self.added_of[subject]
 
     def count_gone(self, subject: bytes, count: int, size: int) -> None:
         """Count removed messages, or no longer count them if the numbers are negative."""
@@ -260,7 +260,7 @@ class _Layer:
         begin = self.floors.get(subject, 0)
         size = 0 if self.base is None else self.base.bytes_of(subject, begin, before)
         added = [each for each in self.added_of.get(subject, ()) if begin <= each < before]
-        size += sum(self.added[each].size for each in added)
+        size += sum(map(self.size_of, added))
         gone = [each for each in self.gone if begin <= each < before]
         return size - sum(self.size_of(each) for each in gone if self.subject_of(each) == subject)
 
@@ -308,11 +308,10 @@ class Foreseen:
 
     __slots__ = ("_base", "_config", "_layers", "_records", "_top", "_turn", "removes")
 
-    def __init__(self, base: LogMessages, config: StreamConfig) -> None:
+    def __init__(self, base: LogMessages, config: StreamConfig, removes: bool) -> None:
         self._base = base
         self._config = config
-        # Whether messages remove others.
-        self.removes = has_limits(config) or may_roll_up(config)
+        self.removes = removes
         # A purge of all messages begins a layer over nothing, on top of the one that it empties.
         self._top = _Layer(base)
         self._layers = [self._top]
@@ -405,7 +404,10 @@ class Foreseen:
     def _follow_messages(self, record: Published, size: SizeRule) -> None:
         batch, first = record.batch, record.first_sequence
         columns = zip(batch.subjects, batch.headers, batch.payloads, strict=True)
-        messages = [Message(each[0], size(*each), each[1], each[2]) for each in columns]
+        messages = [
+            (subject, size(subject, header, body), header, body)
+            for subject, header, body in columns
+        ]
         if not self.removes:
             for sequence, message in enumerate(messages, first):
                 self._add(sequence, message)
@@ -447,7 +449,7 @@ class Foreseen:
             self._turn.append(sequence)
             return
         roll_ups = {1: purges} if purges else {}
-        for effect in effects_of_messages((message.subject,), roll_ups, self, self._config):
+        for effect in effects_of_messages((message[0],), roll_ups, self, self._config):
             if isinstance(effect, Shown):
                 self._add(sequence, message)
             else:

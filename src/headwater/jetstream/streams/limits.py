@@ -134,5 +134,5 @@ def has_to_go_singly(config: StreamConfig) -> bool:
     one.
     """
     return (
-        config.discard is Discard.OLD and config.max_bytes > 0 and config.max_msgs_per_subject > 0
+        config.max_bytes > 0 and config.max_msgs_per_subject > 0 and config.discard is Discard.OLD
     )

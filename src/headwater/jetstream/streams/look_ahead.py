@@ -17,7 +17,7 @@ from headwater.base.invariants import check
 from headwater.jetstream.config.stream_config import StreamConfig
 from headwater.jetstream.records import Configured, Published, Purged, Removed, Skipped
 from headwater.jetstream.streams.dedupe import DedupeWindow, id_in, ids_in
-from headwater.jetstream.streams.foreseen import Foreseen, is_foreseeable
+from headwater.jetstream.streams.foreseen import Foreseen, is_foreseeable, removes_messages
 from headwater.jetstream.streams.limits import OVERHEAD_BYTES_MAX, size_rule
 from headwater.jetstream.streams.log_messages import LogMessages
 from headwater.store.log.message_log import MessageLog
@@ -54,6 +54,7 @@ class LookAhead:
 
     __slots__ = (
         "_byte_count",
+        "_config",
         "_counted",
         "_dedupe",
         "_foreseen",
@@ -62,6 +63,7 @@ class LookAhead:
         "_log",
         "_messages",
         "_records",
+        "_removes",
         "_size",
         "_unforeseeable",
         "messages",
@@ -84,6 +86,8 @@ class LookAhead:
         # The messages as they will be, and how many of the oldest records they include.
         self._foreseen: Foreseen | None = None
         self._foreseen_records = 0
+        self._config = config
+        self._removes = removes_messages(config)
 
     def __len__(self) -> int:
         return len(self._records)
@@ -274,10 +278,13 @@ class LookAhead:
 
         The next call undoes what the turn has added.
         """
+        if config is not self._config:
+            self._config = config
+            self._removes = removes_messages(config)
         if not self._records:
-            return Foreseen(self._messages, config)
+            return Foreseen(self._messages, config, self._removes)
         if self._foreseen is None:
-            self._foreseen = Foreseen(self._messages, config)
+            self._foreseen = Foreseen(self._messages, config, self._removes)
         self._foreseen.go_back(0)
         for position in range(self._foreseen_records - len(self._records), 0):
             self._foreseen.follow(self._records[position], self._size)

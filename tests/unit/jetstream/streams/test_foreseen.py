@@ -6,7 +6,8 @@ import pytest
 
 from headwater.jetstream.config.stream_config import Storage, StreamConfig
 from headwater.jetstream.records import Configured, Published, Purged, Record, Removed
-from headwater.jetstream.streams.foreseen import Foreseen, Message, is_foreseeable
+from headwater.jetstream.streams import foreseen as foreseen_module
+from headwater.jetstream.streams.foreseen import Foreseen, Message, is_foreseeable, removes_messages
 from headwater.jetstream.streams.limits import size_rule
 from headwater.jetstream.streams.log_messages import LogMessages
 from headwater.store.log.memory_log import MemoryLog
@@ -22,7 +23,7 @@ def batch_of(*subjects: bytes) -> Batch:
 
 def foreseen(log: MemoryLog, **settings: Any) -> Foreseen:
     config = StreamConfig(name="S", storage=Storage.MEMORY, **settings)
-    return Foreseen(LogMessages(log), config)
+    return Foreseen(LogMessages(log), config, removes_messages(config))
 
 
 def stored(*subjects: bytes) -> MemoryLog:
@@ -32,7 +33,7 @@ def stored(*subjects: bytes) -> MemoryLog:
 
 
 def message(subject: bytes) -> Message:
-    return Message(subject, 10, b"", b"y")
+    return subject, 10, b"", b"y"
 
 
 def test_the_log_is_seen_through() -> None:
@@ -60,6 +61,30 @@ def test_a_turn_goes_back_to_a_mark() -> None:
     assert [*map(messages.has, range(1, 5))] == [False, True, True, False]
     messages.go_back(0)
     assert [*map(messages.has, range(1, 5))] == [True, True, False, False]
+
+
+def test_searches_begin_again_at_a_message_that_stays_after_all() -> None:
+    messages = foreseen(stored(b"a", b"b", b"a"), max_msgs=3, max_msgs_per_subject=2)
+    messages.admit(4, message(b"a"), [])
+    assert (messages.first_from(0), messages.oldest_of(b"a", 1)) == (2, [3])
+    messages.go_back(0)
+    assert (messages.first_from(0), messages.oldest_of(b"a", 1)) == (1, [1])
+    assert not messages.has_since(4)
+
+
+def test_searches_begin_again_where_many_messages_stay_after_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(foreseen_module, "DROPPED_SINGLY_MAX", 0)
+    messages = foreseen(stored(b"a", b"a"), allow_rollup_hdrs=True)
+    messages.admit(3, message(b"a"), [(b"a", 3)])
+    assert (messages.first_from(0), messages.oldest_of(b"a", 1), messages.messages) == (3, [3], 1)
+    messages.go_back(0)
+    assert (messages.first_from(0), messages.oldest_of(b"a", 2), messages.messages) == (
+        1,
+        [1, 2],
+        2,
+    )
 
 
 def test_messages_since_a_sequence_are_told() -> None:

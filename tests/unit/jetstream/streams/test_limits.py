@@ -101,7 +101,7 @@ def test_a_log_and_the_messages_foreseen_over_it_are_limited_alike(name: str) ->
     chosen = config(**limits)
     log = stored()
     messages = LogMessages(log)
-    seen: list[Messages] = [messages, Foreseen(messages, chosen)]
+    seen: list[Messages] = [messages, Foreseen(messages, chosen, removes=True)]
     found = [beyond_limits(each, chosen, (b"a", b"b", b"c")) for each in seen]
     assert found[0] == found[1]
 

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import msgspec
+
 from headwater.jetstream.config.stream_config import Storage, StreamConfig
 from headwater.jetstream.records import Configured, Published, Purged, Skipped
 from headwater.jetstream.streams import look_ahead
@@ -87,3 +89,29 @@ def test_messages_and_bytes_in_flight_are_bounded(monkeypatch: Any) -> None:
     monkeypatch.setattr(look_ahead, "IN_FLIGHT_MESSAGES_MAX", 3)
     monkeypatch.setattr(look_ahead, "IN_FLIGHT_BYTES_MAX", ahead.byte_count)
     assert ahead.is_full
+
+
+def test_a_retreat_does_not_bring_the_ids_of_committed_records_back() -> None:
+    log = MemoryLog()
+    ahead = LookAhead(log, DedupeWindow(WINDOW_NS), CONFIG)
+    first = published(1, b"x")
+    ahead.propose(first)
+    ahead.propose(published(2, b"x"))
+    assert not ahead.are_new([b"x"])
+    log.append(first.batch)
+    ahead.commit_oldest()
+    ahead.retreat(1)
+    assert ahead.are_new([b"x"]), "the dedupe window has the ids of the log"
+
+
+def test_another_change_of_the_log_changes_what_is_foreseen() -> None:
+    config = msgspec.structs.replace(CONFIG, max_msgs=2)
+    log = MemoryLog()
+    log.append(published(1, b"", b"").batch)
+    ahead = LookAhead(log, DedupeWindow(WINDOW_NS), config)
+    ahead.propose(published(3, b""))
+    assert [*map(ahead.foreseen(config).has, (1, 2, 3))] == [False, True, True]
+    log.delete([1])
+    ahead.log_changed()
+    assert [*map(ahead.foreseen(config).has, (1, 2, 3))] == [False, True, True]
+    assert ahead.foreseen(config).messages == 2

@@ -15,7 +15,6 @@ from headwater.jetstream.errors import ApiError
 from headwater.jetstream.records import Published, Record, Skipped
 from headwater.jetstream.streams.dedupe import ids_in
 from headwater.jetstream.streams.effects import Purge, purges_of
-from headwater.jetstream.streams.foreseen import Message
 from headwater.jetstream.streams.publishing import checks
 from headwater.jetstream.streams.publishing.checks import Control, DuplicateError
 from headwater.jetstream.streams.publishing.draft import Draft
@@ -183,7 +182,7 @@ class Admission:
             return False
         columns = zip(subjects, sizes, headers, bodies, strict=True)
         for message_id, message in zip(ids_in(headers), columns, strict=True):
-            draft.add(Message(*message), message_id, [])
+            draft.add(message, message_id, [])
         self._subjects += subjects
         self._headers += headers
         self._payloads += bodies
@@ -289,7 +288,7 @@ class Admission:
         if stream.may_roll_up and control:
             purges = purges_of(control, subject, self.draft.next_sequence, stream.config)
             self._rolls_up |= bool(purges)
-        message = Message(subject, stream.stored_size(subject, header, body), header, body)
+        message = (subject, stream.stored_size(subject, header, body), header, body)
         sequence = self.draft.add(message, control.get(names.MSG_ID, b""), purges)
         self._subjects.append(subject)
         self._headers.append(header)

@@ -54,8 +54,12 @@ class Draft:
 
     def add(self, message: Message, message_id: bytes, purges: list[Purge]) -> int:
         """Add a message and its effects. Returns its sequence."""
-        sequence = self.skip(message_id)
-        self.byte_count += message.size
+        sequence = self.next_sequence
+        self.next_sequence = sequence + 1
+        self.last_id = message_id
+        if message_id:
+            self._note_id(message_id, sequence)
+        self.byte_count += message[1]
         self.messages.admit(sequence, message, purges)
         return sequence
 
@@ -64,9 +68,13 @@ class Draft:
         sequence = self.next_sequence
         self.next_sequence = sequence + 1
         self.last_id = message_id
-        if message_id and self._look_ahead.keeps_ids:
-            self._ids[message_id] = sequence
+        if message_id:
+            self._note_id(message_id, sequence)
         return sequence
+
+    def _note_id(self, message_id: bytes, sequence: int) -> None:
+        if self._look_ahead.keeps_ids:
+            self._ids[message_id] = sequence
 
     def begin_batch(self) -> Mark:
         """Begin an atomic batch. Returns the point to which `go_back` returns."""

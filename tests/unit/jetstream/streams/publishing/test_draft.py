@@ -16,7 +16,7 @@ def draft(window_ns: int = 100) -> Draft:
 
 
 def message(subject: bytes) -> Message:
-    return Message(subject, 10, b"", b"x")
+    return subject, 10, b"", b"x"
 
 
 def test_accepted_messages_count_as_stored() -> None:
