@@ -26,7 +26,6 @@ from headwater.jetstream.records import (
     Purged,
     Record,
     Removed,
-    Skipped,
     StreamCreated,
     StreamDeleted,
 )
@@ -255,10 +254,15 @@ class StreamDriver:
             self._apply(self._waiting.pop(0))
 
     @property
-    def in_flight(self) -> list[Published | Skipped]:
-        """The records that are in the log and have not taken effect."""
-        records = [record for decision in self._waiting or [] for record in decision.records]
-        return [record for record in records if isinstance(record, Published | Skipped)]
+    def waiting(self) -> int:
+        """The number of decisions that wait."""
+        return len(self._waiting or [])
+
+    def retreat(self, count: int) -> None:
+        """The newest decisions that wait are forgotten; nobody is answered."""
+        assert self._waiting is not None
+        for _ in range(count):
+            self.stream.retreat(len(self._waiting.pop().records))
 
     def _carry_out(self, decision: Decision) -> None:
         for record in decision.records:

@@ -14,6 +14,7 @@ import msgspec
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from headwater.base.clock import NS_PER_S
 from headwater.jetstream.config.stream_config import Retention, Storage
 from headwater.jetstream.records import Configured, Published, Purged, Removed
 from headwater.jetstream.streams import foreseen
@@ -270,3 +271,65 @@ def test_a_published_record_is_as_large_as_its_messages() -> None:
     assert world.look_ahead.messages == 2
     assert 2 * 100 < world.look_ahead.byte_count < 2 * 200
     assert isinstance(world.look_ahead.oldest, Published)
+
+
+# --- streams --------------------------------------------------------------------------------------
+
+SCHEDULE: Final = {
+    "Nats-Schedule": "@every 1h",
+    "Nats-Schedule-Target": "S.t",
+}
+TURNS: Final = st.lists(
+    st.one_of(
+        GROUPS.map(lambda groups: [message for group in groups for message in group]),
+        st.just([Publish("S.a", b"x", SCHEDULE)]),
+        # The stream does its due work.
+        st.none(),
+    ),
+    max_size=4,
+)
+
+
+def take_turns(driver: StreamDriver, turns: list[list[Publish] | None]) -> None:
+    """Decide turns whose records wait."""
+    for messages in turns:
+        if messages is None:
+            driver.run_due()
+        elif messages:
+            driver.publish_together(messages)
+
+
+@settings(deadline=None)
+@given(
+    config=ALL_CONFIGS,
+    before=TURNS,
+    kept=TURNS,
+    forgotten=TURNS,
+    behind=TURNS,
+    hours=st.integers(0, 2),
+)
+def test_a_stream_after_a_retreat_is_as_one_that_never_saw_the_rest(
+    config: dict[str, Any],
+    before: list[list[Publish] | None],
+    kept: list[list[Publish] | None],
+    forgotten: list[list[Publish] | None],
+    behind: list[list[Publish] | None],
+    hours: int,
+) -> None:
+    drivers = [StreamDriver(Storage.MEMORY, allow_atomic=True, **config) for _ in range(2)]
+    for driver, is_witness in zip(drivers, (False, True), strict=True):
+        take_turns(driver, before)
+        driver.now_ns += hours * 3600 * NS_PER_S
+        driver.hold()
+        take_turns(driver, kept)
+        if is_witness:
+            waiting = driver.waiting
+            take_turns(driver, forgotten)
+            driver.retreat(driver.waiting - waiting)
+        take_turns(driver, behind)
+        driver.release()
+        driver.check()
+    never, witness = drivers
+    assert witness.answers == never.answers
+    assert witness.stream.dump(witness.now_ns) == never.stream.dump(never.now_ns)
+    assert witness.stream.next_due_ns() == never.stream.next_due_ns()

@@ -307,3 +307,18 @@ def test_ids_are_forgotten_also_where_no_others_come(drive: Drive) -> None:
     driver.advance(1 + IDS_FORGOTTEN_AFTER_NS / NS_PER_S)
     assert len(driver.stream.dedupe) == 0
     assert driver.stream.next_due_ns() == 0
+
+
+def test_a_schedule_whose_copy_is_forgotten_is_due_again(drive: Drive) -> None:
+    driver = drive(allow_msg_schedules=True)
+    assert schedule(driver, at(1)) == 0
+    driver.now_ns += 2 * NS_PER_S
+    driver.hold()
+    driver.run_due()
+    assert driver.stream.next_due_ns() == 0, "the copy is in flight"
+    driver.retreat(1)
+    assert 0 < driver.stream.next_due_ns() <= driver.now_ns
+    driver.run_due()
+    driver.release()
+    assert [subject for _, subject, _ in driver.contents] == ["S.t"]
+    driver.check()
