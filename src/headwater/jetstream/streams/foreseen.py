@@ -170,7 +170,7 @@ class _Layer:
         return found
 
     def oldest_from(self, subject: bytes, sequence: int) -> int:
-        """The first message of a subject from a sequence on; 0 if there is none."""
+        """The first message of a subject from a sequence on; 0 without one."""
         searched = self.searched.get(subject, 0)
         start = max(sequence, searched, self.floors.get(subject, 0))
         found = _NONE if self.base is None else self.base.next_of(subject, start)
@@ -319,6 +319,11 @@ class Foreseen:
         self._records: deque[list[_Change]] = deque()
         self._turn: list[_Change] = []
 
+    @property
+    def only_adds(self) -> bool:
+        """Whether no message is removed, and none can be."""
+        return not self.removes and len(self._layers) == 1 and not self._top.gone_messages
+
     # --- the messages as they will be ----------------------------------------------------------
 
     @property
@@ -343,7 +348,7 @@ class Foreseen:
         return found
 
     def first_from(self, sequence: int) -> int:
-        """The first message from a sequence on; 0 if there is none."""
+        """The first message from a sequence on; 0 without one."""
         return self._top.first_from(sequence)
 
     def size_of(self, sequence: int) -> int:

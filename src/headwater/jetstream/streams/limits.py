@@ -36,7 +36,7 @@ class Messages(Protocol):
         ...
 
     def first_from(self, sequence: int) -> int:
-        """The first message from a sequence on; 0 if there is none."""
+        """The first message from a sequence on; 0 without one."""
         ...
 
     def size_of(self, sequence: int) -> int:

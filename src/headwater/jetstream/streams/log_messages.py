@@ -79,11 +79,11 @@ class LogMessages:
         return found
 
     def next_of(self, subject: bytes, sequence: int) -> int:
-        """The first message of a subject from a sequence on; 0 if there is none."""
+        """The first message of a subject from a sequence on; 0 without one."""
         return self._shown(self._log.next_sequence_of((subject,), sequence))
 
     def first_from(self, sequence: int) -> int:
-        """The first message from a sequence on; 0 if there is none."""
+        """The first message from a sequence on; 0 without one."""
         log = self._log
         return self._shown(log.index.next_message(max(sequence, log.first_sequence)))
 
@@ -103,13 +103,13 @@ class LogMessages:
         return self._log.index.has(sequence)
 
     def last_of(self, subject: bytes, up_to: int | None = None) -> int:
-        """The last message of a subject, at or before a sequence; 0 if there is none."""
+        """The last message of a subject, at or before a sequence; 0 without one."""
         if up_to is None:
             return self._log.subject_extent(subject)[1]
         return self._log.last_sequence_of((subject,), up_to)
 
     def last_sequence_of(self, pattern: bytes, up_to: int | None = None) -> int:
-        """The last message on matching subjects, at or before a sequence; 0 if there is none."""
+        """The last message on matching subjects, at or before a sequence; 0 without one."""
         return self._log.last_sequence_of((pattern,), up_to)
 
     def content_at(self, sequence: int) -> tuple[bytes, bytes] | None:

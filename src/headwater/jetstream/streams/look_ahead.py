@@ -160,8 +160,8 @@ class LookAhead:
 
     def log_changed(self) -> None:
         """Note that the log has changed otherwise than by the oldest record."""
-        # Without limits and roll-ups, records have the same effects on other messages.
-        if self._foreseen is not None and self._foreseen.removes:
+        # Messages that only come do so over any other messages.
+        if self._foreseen is not None and not self._foreseen.only_adds:
             self._forget_foreseen()
 
     def _forget_foreseen(self) -> None:

@@ -75,6 +75,7 @@ from headwater.store.log.message_log import (
     Batch,
     DiskFullError,
     MessageLog,
+    StoreError,
 )
 from headwater.subjects.grammar import has_wildcard
 from headwater.subjects.transform import SubjectTransform, TransformError
@@ -534,6 +535,9 @@ class Stream(StreamView):
             check(self.look_ahead.oldest is record, "records are applied in the order of the log")
             try:
                 yield from self._changing(record)
+            except StoreError:
+                self.look_ahead.log_changed()
+                raise
             finally:
                 self.look_ahead.commit_oldest()
         self._show_assigned()

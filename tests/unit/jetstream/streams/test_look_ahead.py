@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from headwater.jetstream.config.stream_config import Storage, StreamConfig
-from headwater.jetstream.records import Configured, Published, Purged, Skipped
+from headwater.jetstream.records import Configured, Published, Purged, Removed, Skipped
 from headwater.jetstream.streams import look_ahead
 from headwater.jetstream.streams.dedupe import DedupeWindow
 from headwater.jetstream.streams.look_ahead import LookAhead
@@ -115,3 +115,14 @@ def test_another_change_of_the_log_changes_what_is_foreseen() -> None:
     ahead.log_changed()
     assert [*map(ahead.foreseen(config).has, (1, 2, 3))] == [False, True, True]
     assert ahead.foreseen(config).messages == 2
+
+
+def test_a_message_that_is_removed_twice_is_missed_once() -> None:
+    log = MemoryLog()
+    log.append(published(1, b"", b"").batch)
+    ahead = LookAhead(log, DedupeWindow(WINDOW_NS), CONFIG)
+    ahead.propose(Removed([1]))
+    assert ahead.foreseen(CONFIG).messages == 1
+    log.delete([1])
+    ahead.log_changed()
+    assert ahead.foreseen(CONFIG).messages == 1
