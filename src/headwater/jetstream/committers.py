@@ -18,7 +18,6 @@ from headwater.jetstream.codec.record_codec import RecordCodec
 from headwater.jetstream.proposal import Proposal
 from headwater.jetstream.records import Published, Record, Skipped
 from headwater.jetstream.streams.stream import Stream
-from headwater.store.errors import DiskFullError
 from headwater.store.log.file_log import FileLog
 
 
@@ -161,11 +160,6 @@ class Synced:
     def note_applied(self, index: int) -> None:
         """Let the files be found as they are now after a crash: they have all of the entry."""
         if not self._log.offline:
-            try:
-                self._stream.consumers.flush()
-            except DiskFullError:
-                # The files lack records of consumers, which are applied again after a crash.
-                return
             self._log.applied_entry = index
 
     def cut(self, entry: Proposal) -> None:

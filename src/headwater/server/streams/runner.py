@@ -352,7 +352,9 @@ class StreamRunner:
             self._room.hold(-proposal.held_messages, -proposal.held_bytes)
         if proposal is self._due:
             self._due = None
-        self._committer.note_applied(proposal.index)
+        if not self._committer.commits_later or self.consumers.flush():
+            # Otherwise the files lack records of consumers, and get them again after a crash.
+            self._committer.note_applied(proposal.index)
         if proposal.records:
             self._show(proposal)
         self._send(proposal)
