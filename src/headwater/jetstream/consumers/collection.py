@@ -9,7 +9,7 @@ leave the stream (`headwater.jetstream.consumers.retention`), and how both get i
 together.
 """
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, final
@@ -300,21 +300,20 @@ class Consumers:
                 record, _ = losses.after_removal(consumer.name, consumer.state, gone, has)
                 self._record_removal(consumer, record)
 
-    def retreat(self, records: Iterable[Record]) -> list[Consumer]:
+    def retreat(self, records: Iterable[Record]) -> None:
         """Undo records that will not be committed: the last ones that were proposed.
 
-        Returns the consumers that are behind of what they were.
+        Records that no consumer is ahead with have no effect, and need not be undone.
         """
-        counts = Counter(
-            record.name
-            for record in records
-            if isinstance(record, CONSUMER_RECORDS) and not isinstance(record, LONG_RECORDS)
-        )
-        undone = [self.by_name[name] for name in counts if name in self.by_name]
-        for consumer in undone:
-            consumer.forget_ahead(counts[consumer.name])
-            self._note_holding(consumer)
-        return undone
+        by_name: defaultdict[str, list[ConsumerRecord]] = defaultdict(list)
+        for record in records:
+            if isinstance(record, CONSUMER_RECORDS):
+                by_name[record.name].append(record)
+        for name, forgotten in by_name.items():
+            consumer = self.by_name.get(name)
+            if consumer is not None:
+                consumer.forget_ahead(forgotten)
+                self._note_holding(consumer)
 
     def applying(self, record: LongRecord) -> Work[list[int]]:
         """Apply a record that may visit every message of the stream, some messages at a time."""

@@ -255,11 +255,15 @@ class Consumer:
         for record in records:
             self.apply_ahead(record)
 
-    def forget_ahead(self, count: int) -> None:
-        """Undo the last `count` records, which will not be committed."""
+    def forget_ahead(self, records: Sequence[ConsumerRecord]) -> None:
+        """Undo those of the records that are the last ones ahead: they will not be committed."""
+        ahead, count = self.ahead, 0
+        for record in reversed(records):
+            if count < len(ahead) and ahead[-1 - count][0] is record:
+                count += 1
         self._undo(count)
         for _ in range(count):
-            self.ahead.pop()
+            ahead.pop()
 
     def _undo(self, count: int) -> None:
         for _, _, image in islice(reversed(self.ahead), count):

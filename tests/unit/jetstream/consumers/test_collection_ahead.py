@@ -92,8 +92,11 @@ def test_records_that_are_not_committed_leave_no_trace(retention: Retention) -> 
     driver.ack(got[1], payload=b"+WPI")
     driver.pull(1)
     assert driver.stream.dump(driver.now_ns) == before
+    forgotten = [each for records in driver.waiting_records for each in records]
     driver.retreat(3)
     assert driver.pending() == [1, 2]
+    # A failure of the disk may be noticed twice.
+    driver.stream.consumers.retreat(forgotten)
     assert driver.stream.dump(driver.now_ns) == before
     driver.release()
     driver.check()

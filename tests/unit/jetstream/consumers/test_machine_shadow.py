@@ -66,7 +66,9 @@ def test_a_record_that_is_not_written_down_does_not_outlive_a_restart() -> None:
     driver.create()
     driver.fill("S.a", "S.a")
     driver.pull(2)
-    driver.stream.apply(Acked("C", [1], driver.now_ns))
+    acked = Acked("C", [1], driver.now_ns)
+    driver.consumer().apply(acked)
+    driver.shadow.apply(acked)
     driver.check()
     driver.stream.consumers.take_unwritten()
     with pytest.raises(AssertionError, match="the restart has changed consumers"):
