@@ -262,7 +262,7 @@ class StreamDriver:
         """The newest decisions that wait are forgotten; nobody is answered."""
         assert self._waiting is not None
         for _ in range(count):
-            self.stream.retreat(len(self._waiting.pop().records))
+            self.stream.retreat(self._waiting.pop().records)
 
     def _carry_out(self, decision: Decision) -> None:
         for record in decision.records:
