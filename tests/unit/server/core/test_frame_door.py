@@ -64,7 +64,9 @@ def test_a_stored_republish_is_set_aside_and_its_stream_goes_on(destination: str
     stream = world.stream()
     republish = Republish(src=">" if destination.endswith(">") else "s.a", dest=destination)
     poisoned = msgspec.structs.replace(stream.config, republish=republish)
-    stream.apply(Configured(poisoned, world.clock.wall_ns()))
+    record = Configured(poisoned, world.clock.wall_ns())
+    stream.append(record)
+    stream.apply(record)
     world = after_restart(world)
     (complaint,) = world.complaints
     assert "Stream $G/S: its republish to " in complaint
@@ -90,7 +92,9 @@ def test_a_stored_transform_is_set_aside_and_its_stream_goes_on() -> None:
     stream = world.stream()
     transform = SubjectTransformConfig(src="s.>", dest=f"s.{FORGED}.>")
     poisoned = msgspec.structs.replace(stream.config, subject_transform=transform)
-    stream.apply(Configured(poisoned, world.clock.wall_ns()))
+    record = Configured(poisoned, world.clock.wall_ns())
+    stream.append(record)
+    stream.apply(record)
     world = after_restart(world)
     (complaint,) = world.complaints
     assert "Stream $G/S: its subject transform to " in complaint
