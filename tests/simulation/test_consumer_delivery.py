@@ -33,9 +33,8 @@ import pytest
 
 from headwater.base.sliced import Work
 from headwater.jetstream.account import JetStreamAccount
+from headwater.jetstream.committers import Synced
 from headwater.jetstream.consumers.collection import Consumers
-from headwater.jetstream.consumers.delivery import Delivery
-from headwater.jetstream.consumers.outbox import Outbox
 from headwater.jetstream.consumers.redelivery import Deadlines
 from headwater.jetstream.consumers.retention import InterestCounts
 from headwater.jetstream.proposal import Confirmed, Proposal
@@ -85,19 +84,14 @@ def _answers_before_the_journal(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(StreamRunner, "confirm", confirm)
 
 
-def _delivery_above_the_watermark(patch: pytest.MonkeyPatch) -> None:
-    run = Delivery.run
+def _delivery_before_the_sync(patch: pytest.MonkeyPatch) -> None:
+    commit = Synced.commit
 
-    def see_all(self: Delivery, now_ns: int, out: Outbox) -> bool:
-        stream = self._consumer.stream
-        visible, stream.visible_sequence = stream.visible_sequence, stream.log.last_sequence
-        try:
-            return run(self, now_ns, out)
-        finally:
-            if stream.look_ahead:
-                stream.visible_sequence = visible
+    def commit_at_once(self: Synced, entries: list[Proposal], is_behind: bool) -> int:
+        commit(self, entries, is_behind)
+        return entries[-1].index
 
-    patch.setattr(Delivery, "run", see_all)
+    patch.setattr(Synced, "commit", commit_at_once)
 
 
 def _no_deadlines_after_a_restart(patch: pytest.MonkeyPatch) -> None:
@@ -131,7 +125,7 @@ def _no_memory_of_who_needs_what(patch: pytest.MonkeyPatch) -> None:
 DEFECTS = [
     Defect(_answers_before_the_journal, ALWAYS, limits_layout, "again|floor"),
     Defect(
-        _delivery_above_the_watermark,
+        _delivery_before_the_sync,
         ALWAYS,
         limits_layout,
         "lost|given twice|duplicate",
