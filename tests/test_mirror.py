@@ -81,7 +81,7 @@ WITHOUT_A_UNIT_TEST: Final[Mapping[str, str]] = {
         "subject_table walks"
     ),
     "store/log": "memory_log",
-    "store/recovery": "catalogue inspection stream_inspection",
+    "store/recovery": "inspection stream_inspection",
     "store/upkeep": "checkpoint_writing log_check log_sync",
     "testing": "clock disk_faults disk_folders entropy pytest_plugin tcp trace",
     "testing/checkers": "delivery",

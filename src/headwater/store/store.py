@@ -3,7 +3,7 @@
     <folder>/lock                 who has it
             /store.hw             identity, the machine's boot id, whether it was closed in order
             /ahead-…              the write-ahead file (`headwater.store.disk.wal`)
-            /catalogue.hw         the names of the streams (`headwater.store.recovery.catalogue`)
+            /catalogue.hw         the streams that exist (`headwater.store.recovery.catalogue`)
             /reserve.hw           room for what makes room on a full disk (`store.disk.room`)
             /streams/<name>/…     a log each (`headwater.store.log.file_log`)
 
@@ -17,7 +17,8 @@ A stream that fails is offline and does not keep the others from anything. A dis
 no failure: messages are refused until it has room.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from enum import Enum
 from typing import Final, final
 
@@ -30,6 +31,7 @@ from headwater.store.disk.format import (
     IDENTITY_BYTES,
     FormatError,
     NewerFormatError,
+    StreamFile,
 )
 from headwater.store.disk.layout import (
     LOCK_FILE,
@@ -56,7 +58,15 @@ from headwater.store.group_commit import (
 from headwater.store.log.file_log import FileLog
 from headwater.store.log.message_log import DiskFullError, OfflineError, StoreError
 from headwater.store.log.segments import SEGMENT_BYTES_MAX
-from headwater.store.recovery.catalogue import Catalogue
+from headwater.store.recovery.catalogue import (
+    CREATED,
+    DELETED,
+    MADE,
+    REMOVED,
+    Catalogue,
+    CatalogueEntry,
+    compare,
+)
 from headwater.store.recovery.opening import (
     UnreadableError,
     create_log,
@@ -69,7 +79,7 @@ from headwater.store.stream_folders import StreamFolders
 from headwater.store.upkeep.log_check import GONE
 from headwater.store.upkeep.log_sync import LogSync
 
-# The problem of a stream that is in the catalogue and nowhere else.
+# The problem of a stream whose folder was made, and is gone without a recorded deletion.
 LOST_STREAM: Final = "somebody has removed its folder or its stream file"
 
 
@@ -121,6 +131,8 @@ class Store:
         # Streams that are there and cannot be opened, and why not. Their files are not touched.
         self.unreadable: dict[str, str] = {}
         self._async: dict[str, FileLog] = {}
+        # The stream files as they were found, until all streams are open.
+        self._found: dict[str, StreamFile | None] = {}
         files.make_folder(self._folders.path)
         # Also if they were there: the process that made them may have been killed before this.
         sync_folders_above(files, self._folders.path)
@@ -149,10 +161,12 @@ class Store:
         same_life = self._boot_id == self._file.boot_id != BOOT_UNKNOWN.encode()
         self.machine_fell = self.was_unclean and not same_life
         self.room.open()
-        removed = self._folders.finish_removals(self.findings)
         ahead_files = self._encoding.files_in(
             self._files, self._folder, "", self._entropy, is_new=True
         )
+        # Names are encrypted where messages are.
+        self.catalogue = Catalogue(ahead_files, self._folder, identity, self._new_salt)
+        self._follow_catalogue(is_store_known=found is not None)
         frames = read_ahead(
             ahead_files, self._folder, None if found is None else identity, self.findings
         )
@@ -174,12 +188,43 @@ class Store:
         if redos:
             self.group_commit.carry_over(redos)
         remove_ahead(ahead_files, self._folder, frames)
-        salt = self._entropy.random_bytes(IDENTITY_BYTES)
-        # Names are encrypted where messages are.
-        self._catalogue = Catalogue(ahead_files, self._folder, identity, salt)
-        self._catalogue.compare(self.stream_names(), removed)
-        for name in self._catalogue.missing:
+
+    def _new_salt(self) -> bytes:
+        return self._entropy.random_bytes(IDENTITY_BYTES)
+
+    def _follow_catalogue(self, is_store_known: bool) -> None:
+        """Have the folders of streams follow the catalogue, as far as a crash has kept them from
+        it, and report the differences that no crash leaves. Raises NewerFormatError."""
+        catalogue, folders = self.catalogue, self._folders
+        catalogue.read(self.findings, self.machine_fell, is_store_known)
+        for name, identity in folders.finish_removals(self.findings).items():
+            recorded = catalogue.state.streams.get(name)
+            if recorded is not None and identity in (None, recorded.identity):
+                catalogue.write_later(CatalogueEntry(DELETED, name, recorded.identity))
+        self._found = folders.read_stream_files()
+        identities = {name: file and file.identity for name, file in self._found.items()}
+        self.differences = compare(catalogue.state, identities)
+        for name in self.differences.unremoved:
+            self._finish_deletion(name)
+        for name, identity in [*catalogue.state.unremoved]:
+            if name not in self._found or identities[name] != identity:
+                catalogue.write_later(CatalogueEntry(REMOVED, name, identity))
+        for name, recorded in catalogue.state.streams.items():
+            if not recorded.is_made and identities.get(name) == recorded.identity:
+                catalogue.write_later(CatalogueEntry(MADE, name, recorded.identity))
+        self.lost_streams = self.differences.missing
+        for name in self.lost_streams:
             self.findings.add("missing", f"stream {name}: lost, {LOST_STREAM}")
+
+    def _finish_deletion(self, name: str) -> None:
+        """Remove the folder of a stream whose deletion a crash has interrupted."""
+        try:
+            self._folders.remove_folder(name)
+        except OSError as error:
+            self.findings.add("unremoved", f"{self._folders.folder_of(name)}: {error}")
+            self.unreadable[name] = f"it is deleted, and its files cannot be removed: {error}"
+        else:
+            del self._found[name]
 
     def _read_store_file(self) -> StoreFile | None:
         path = f"{self._folder}/{STORE_FILE}"
@@ -194,6 +239,12 @@ class Store:
                 f"{error}; restore it from a backup, or move it away to open the streams as after "
                 "a crash"
             ) from error
+
+    def renew_catalogue(self) -> None:
+        """Replace a catalogue that is not sound, now that all streams are open."""
+        with suppress(OSError):
+            # The disk has no room, or fails, and the next start reports it once more.
+            self.catalogue.renew()
 
     def mark_in_use(self) -> None:
         """Write in the store file that the store is not closed in order, until `close` does so."""
@@ -224,10 +275,14 @@ class Store:
         by_file, extents, redos = found.by_file(), found.extents(), found.redos()
         if not by_file and not extents and not redos:
             return {}
-        folders = self._folders.by_identity()
+        folders = {
+            file.identity: self._folders.folder_of(name)
+            for name, file in self._found.items()
+            if file is not None
+        }
         waiting = {identity: redo for identity, redo in redos.items() if redo.entries}
         strangers = {*(identity for identity, _, _ in by_file), *waiting} - set(folders)
-        if strangers and len(folders) < len(self.stream_names()):
+        if strangers and None in self._found.values():
             self.findings.add("unreadable", "write-ahead files may be of a stream that is; kept")
             found.unsound_names = found.names
         self._extents = {
@@ -256,13 +311,53 @@ class Store:
         """The names of all streams there are, open or not."""
         return self._folders.names()
 
+    def unopened_streams(self) -> Iterator[tuple[str, bytes]]:
+        """Each stream that was found, with the body of its stream file; empty if unreadable."""
+        for name, file in self._found.items():
+            if name not in self.unreadable:
+                yield name, b"" if file is None else file.body
+        self._found = {}
+
     def is_encrypted(self, name: str) -> bool:
         """Whether a stream that is there was made under a key."""
         return self._folders.is_encrypted(name)
 
-    def body_of(self, name: str) -> bytes:
-        """The body in the file of a stream that is not open; empty if it is unreadable."""
-        return self._folders.body_of(name)
+    def check_creatable(self, name: str) -> None:
+        """Raises StoreError if no stream of that name can be created."""
+        self._check_online()
+        if self.room.is_full:
+            raise DiskFullError(f"cannot create the stream {name}: {NO_SPACE}")
+        if self._folders.has_stream(name):
+            raise StoreError(f"a stream {name} is there already")
+
+    def write_entries(self, entries: list[CatalogueEntry]) -> None:
+        """Record creations and deletions of streams, all or none. Raises StoreError."""
+        self._check_online()
+        try:
+            self.catalogue.write(entries)
+        except OSError as error:
+            raise StoreError(f"cannot write the catalogue of {self._folder}: {error}") from error
+        self._forget_lost({entry.name for entry in entries})
+
+    def _forget_lost(self, names: set[str]) -> None:
+        """Do not miss streams any more that were created again or deleted."""
+        self.lost_streams = [name for name in self.lost_streams if name not in names]
+
+    def write_deletion(self, name: str, identity: bytes, record: bytes = b"") -> None:
+        """Record the deletion of a stream. Raises StoreError.
+
+        On a disk without room the entry waits until the files of the stream have gone.
+        """
+        if self.room.is_full:
+            self.room.release_reserve()
+        entry = CatalogueEntry(DELETED, name, identity, record)
+        try:
+            self.catalogue.write([entry])
+        except NoRoomError:
+            self.catalogue.write_later(entry)
+        except OSError as error:
+            raise StoreError(f"cannot remove the stream {name}: {error}") from error
+        self._forget_lost({name})
 
     def create_stream(
         self,
@@ -273,11 +368,25 @@ class Store:
         compresses: bool = False,
     ) -> FileLog:
         """Create a stream; it is durable when this returns. Raises StoreError."""
-        self._check_online()
-        if self.room.is_full:
-            raise DiskFullError(f"cannot create the stream {name}: {NO_SPACE}")
-        if self._folders.has_stream(name):
-            raise StoreError(f"a stream {name} is there already")
+        self.check_creatable(name)
+        identity = self._entropy.random_bytes(IDENTITY_BYTES)
+        try:
+            self.write_entries([CatalogueEntry(CREATED, name, identity)])
+        except StoreError as error:
+            raise StoreError(f"cannot create the stream {name}: {error}") from error
+        return self.make_stream(name, identity, body, first_sequence, mode, compresses)
+
+    def make_stream(
+        self,
+        name: str,
+        identity: bytes,
+        body: bytes,
+        first_sequence: int,
+        mode: SyncMode,
+        compresses: bool,
+    ) -> FileLog:
+        """Make the folder and the log of a stream, recorded or not. Raises StoreError."""
+        self.check_creatable(name)
         try:
             folder = self._folders.make_folder(name)
             files = self._folders.files_in(folder, is_new=True, compresses=compresses)
@@ -288,10 +397,13 @@ class Store:
                 body,
                 first_sequence,
                 self._segment_bytes_max,
+                identity,
             )
         except OSError as error:
             raise StoreError(f"cannot create the stream {name}: {error}") from error
-        self._catalogue.add_name(name)
+        recorded = self.catalogue.state.streams.get(name)
+        if recorded is not None and recorded.identity == identity:
+            self.catalogue.write_hint(CatalogueEntry(MADE, name, identity))
         return self._adopt(name, log, mode, files)
 
     def open_stream(self, name: str, mode: SyncMode, compresses: bool = False) -> None:
@@ -404,7 +516,11 @@ class Store:
         self._stream_files[name].compress_new_files(compresses)
 
     def remove_stream(self, name: str) -> None:
-        """Remove a stream with all its files. Raises StoreError."""
+        """Remove a stream with all its files, after its deletion is recorded. Raises StoreError."""
+        identity = self.logs[name].identity
+        recorded = self.catalogue.state.streams.get(name)
+        if recorded is not None and recorded.identity == identity:
+            self.write_deletion(name, identity)
         log = self.logs.pop(name)
         del self._stream_files[name]
         self.group_commit.remove_stream(name, log)
@@ -413,22 +529,14 @@ class Store:
         if self.room.is_full:
             self.room.release_reserve()
         try:
-            is_crossed_out = self._cross_out(name)
             self._folders.remove_folder(name)
-            if not is_crossed_out:
-                # There should be room for the entry now; else the next start reports the stream
-                # lost.
-                self._cross_out(name)
+            if (name, identity) in self.catalogue.state.unremoved:
+                self.catalogue.write_hint(CatalogueEntry(REMOVED, name, identity))
+            if self.catalogue.has_waiting_deletions:
+                # There should be room for it now; else the next start reports the stream lost.
+                self.catalogue.write_waiting()
         except OSError as error:
             raise StoreError(f"cannot remove the stream {name}: {error}") from error
-
-    def _cross_out(self, name: str) -> bool:
-        """Cross a stream out of the catalogue; False if the disk has no room for the entry."""
-        try:
-            self._catalogue.remove_name(name)
-        except NoRoomError:
-            return False
-        return True
 
     # --- durability ----------------------------------------------------------------------------
 
@@ -472,6 +580,9 @@ class Store:
 
     def begin_sync(self) -> dict[str, LogSync]:
         """Work for `run_syncs`, then for `finish_sync`."""
+        with suppress(OSError):
+            # The next creation or deletion begins another file, or is refused.
+            self.catalogue.write_waiting()
         return begin_syncs(self.logs)
 
     def finish_sync(self, done: dict[str, LogSync]) -> None:
@@ -484,6 +595,11 @@ class Store:
         """Close every stream in order, and say so for the next start."""
         orderly = not self._offline and not any(log.offline for log in self.logs.values())
         problems = []
+        try:
+            if orderly:
+                self.catalogue.write_waiting()
+        except OSError as error:
+            problems.append(str(error))
         for log in self.logs.values():
             try:
                 log.close()
@@ -496,7 +612,7 @@ class Store:
         except OSError as error:
             problems.append(str(error))
         self.group_commit.close()
-        self._catalogue.close()
+        self.catalogue.close()
         self._lock.release()
         if problems:
             raise StoreError(f"{self._folder} is not closed in order: {'; '.join(problems)}")
@@ -506,13 +622,8 @@ class Store:
         for log in self.logs.values():
             log.release()
         self.group_commit.close()
-        self._catalogue.close()
+        self.catalogue.close()
         self._lock.release()
-
-    @property
-    def lost_streams(self) -> list[str]:
-        """Streams that were there and that somebody else has removed."""
-        return self._catalogue.missing
 
     def check_folder(self) -> str:
         """Put back the store's own files that somebody removed; returns the problems, or
@@ -583,13 +694,13 @@ def open_store(
     except (OSError, NewerFormatError) as error:
         raise StoreError(f"cannot open the store in {folder}: {error}") from error
     try:
-        for name in store.stream_names():
+        for name, body in store.unopened_streams():
             mode = (modes or {}).get(name, default_mode)
-            body = store.body_of(name)
             if mode_of is not None:
                 mode = mode_of(name, body)
             store.open_stream(name, mode, compresses_of is not None and compresses_of(name, body))
         store.secure_redo()
+        store.renew_catalogue()
     except OperatingError:
         store.abandon()
         raise

@@ -72,28 +72,21 @@ class StreamFolders:
         """Whether a stream that is there was made under a key."""
         return self._files.exists(f"{self.folder_of(name)}/{KEY_FILE}")
 
-    def body_of(self, name: str) -> bytes:
-        """The body in the file of a stream that is not open; empty if it is unreadable."""
-        folder = self.folder_of(name)
-        path = f"{folder}/{STREAM_FILE}"
-        try:
-            return StreamFile.decode(read_file(self.files_in(folder), path), path).body
-        except (OSError, OperatingError):
-            return b""
+    def read_stream_files(self) -> dict[str, StreamFile | None]:
+        """The stream files of all streams there are, by name; None for a file that is unreadable.
 
-    def by_identity(self) -> dict[bytes, str]:
-        """The folders of all streams whose files can be read, by the stream's identity."""
-        found = {}
-        for name in self.names():
-            folder = self.folder_of(name)
-            path = f"{folder}/{STREAM_FILE}"
-            try:
-                data = read_file(self.files_in(folder), path)
-                found[StreamFile.decode(data, path).identity] = folder
-            except (OSError, FormatError):
-                # Told when the stream is opened.
-                continue
-        return found
+        Its problem is reported when the stream is opened. Raises StoreError if a key is wrong.
+        """
+        return {
+            name: self._read_stream_file(self.folder_of(name), STREAM_FILE) for name in self.names()
+        }
+
+    def _read_stream_file(self, folder: str, name: str) -> StreamFile | None:
+        path = f"{folder}/{name}"
+        try:
+            return StreamFile.decode(read_file(self.files_in(folder), path), path)
+        except (OSError, FormatError):
+            return None
 
     # --- coming and going ----------------------------------------------------------------------
 
@@ -118,9 +111,12 @@ class StreamFolders:
         self._files.sync_folder(folder)
         self._remove_rest(folder)
 
-    def finish_removals(self, findings: Findings) -> list[str]:
-        """Remove what is left of streams that were being removed; returns their names."""
-        removed = []
+    def finish_removals(self, findings: Findings) -> dict[str, bytes | None]:
+        """Remove what is left of streams that were being removed.
+
+        Returns the identity of each by its name; None if it cannot be read.
+        """
+        removed: dict[str, bytes | None] = {}
         for name in self._files.list_folder(self.path):
             folder = f"{self.path}/{name}"
             if not self._files.is_folder(folder):
@@ -130,11 +126,19 @@ class StreamFolders:
                 if not there:
                     self._files.remove_folder(folder)
                 elif REMOVED_FILE in there and STREAM_FILE not in there:
-                    removed.append(self._name_in(name))
+                    removed[self._name_in(name)] = self._identity_of_removed(folder)
                     self._remove_rest(folder)
             except OSError as error:
                 findings.add("unremoved", f"{folder}: {error}")
         return removed
+
+    def _identity_of_removed(self, folder: str) -> bytes | None:
+        try:
+            file = self._read_stream_file(folder, REMOVED_FILE)
+        except OperatingError:
+            # The key of the stream is gone already, or was another one.
+            return None
+        return None if file is None else file.identity
 
     def _remove_rest(self, folder: str) -> None:
         for name in self._files.list_folder(folder):

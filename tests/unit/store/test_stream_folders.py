@@ -39,12 +39,21 @@ def test_a_folder_without_a_stream_file_is_no_stream() -> None:
     disk = SimDisk()
     folders = folders_on(disk)
     folders.make_folder("half")
-    folder = make_stream(disk, folders, "$G/whole")
+    make_stream(disk, folders, "$G/whole")
     assert folders.names() == ["$G/whole"]
     assert folders.has_stream("$G/whole")
     assert not folders.has_stream("half")
-    assert folders.body_of("$G/whole") == b"body"
-    assert folders.by_identity() == {b"i" * 16: folder}
+    [(name, file)] = folders.read_stream_files().items()
+    assert file is not None
+    assert (name, file.identity, file.body) == ("$G/whole", b"i" * 16, b"body")
+
+
+def test_a_stream_file_that_can_not_be_read_is_there_all_the_same() -> None:
+    disk = SimDisk()
+    folders = folders_on(disk)
+    folder = make_stream(disk, folders, "$G/S")
+    disk.flip_bit(f"{folder}/{STREAM_FILE}", 20, 1)
+    assert folders.read_stream_files() == {"$G/S": None}
 
 
 def test_files_of_an_interrupted_creation_are_set_aside() -> None:
@@ -74,6 +83,8 @@ def test_a_removal_is_finished_by_the_next_start_or_was_never_begun(number: int)
     removed = folders.finish_removals(findings)
     assert findings.reported == []
     if folders.names():
-        assert folders.body_of("s") == b"body"
+        file = folders.read_stream_files()["s"]
+        assert file is not None
+        assert file.body == b"body"
     else:
-        assert removed in ([], ["s"])
+        assert removed in ({}, {"s": b"i" * 16})

@@ -71,16 +71,16 @@ def create_log(
     body: bytes = b"",
     first_sequence: int = 1,
     segment_bytes_max: int = SEGMENT_BYTES_MAX,
+    identity: bytes = b"",
 ) -> FileLog:
-    """Create a log in a new folder; it is durable when this returns."""
+    """Create a log in a new folder, durably. Without an `identity`, one is drawn."""
     new_folders = folders_above_new(files, folder)
     files.make_folder(folder)
-    identity = entropy.random_bytes(IDENTITY_BYTES)
-    stream = StreamFile(identity, first_sequence - 1, body)
-    segment = SegmentFile.create(files, folder, identity, first_sequence)
+    stream = StreamFile(identity or entropy.random_bytes(IDENTITY_BYTES), first_sequence - 1, body)
+    segment = SegmentFile.create(files, folder, stream.identity, first_sequence)
     segment.sync()
     salt = entropy.random_bytes(IDENTITY_BYTES)
-    journal = Journal.create(files, f"{folder}/{JOURNAL_FILE}", identity, salt)
+    journal = Journal.create(files, f"{folder}/{JOURNAL_FILE}", stream.identity, salt)
     if first_sequence > 1:
         # Else these sequences would count as lost if the first segment were gone.
         journal.write(0, [(DELETED, encode_ranges([(1, first_sequence - 1)]))])

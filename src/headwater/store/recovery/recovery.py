@@ -66,16 +66,27 @@ Files that all streams share; the reservation is that of streams that are synced
 | stream that was being removed             | removed                           |                  |
 | stream that was being removed, and        | left until the next start         | unremoved        |
 |   cannot be                               |                                   |                  |
-| stream of which only the name is left     | nothing, until there is one of    | missing          |
+| stream of which only the record is left   | nothing, until there is one of    | missing          |
 |                                           |   that name                       |                  |
-| catalogue that is not sound or gone       | rewritten                         |                  |
+| stream whose deletion is recorded         | removed                           |                  |
+| stream whose deletion is recorded, and    | not opened, left until the next   | unremoved        |
+|   that cannot be removed                  |   start                           |                  |
+| stream that is recorded, and whose folder | left to the caller, who makes it  |                  |
+|   was not made                            |                                   |                  |
+| stream that is not recorded, or another   | opened; left to the caller, who   |                  |
+|   one than is recorded                    |   records it                      |                  |
+| catalogue that is gone                    | streams found by their folders    |                  |
+| catalogue whose header is not sound, or   | streams found by their folders;   | unreadable       |
+|   of another store                        |   file set aside                  |                  |
+| catalogue with entries that are not sound | streams found by their folders;   | damaged          |
+|                                           |   file set aside                  |                  |
 | stream that was being created             | not there; set aside when it is   |                  |
 |                                           |   created again                   |                  |
 | store file that is gone                   | as after the machine fell, frames | missing          |
 |                                           |   put back                        |                  |
 | store file that is not sound              | not opened, nothing touched       | error            |
-| store or write-ahead file of a newer      | not opened, nothing touched       | error            |
-|   format                                  |                                   |                  |
+| store file, write-ahead file or catalogue | not opened, nothing touched       | error            |
+|   of a newer format                       |                                   |                  |
 | disk that refuses the store file          | left as it is, and read           | offline          |
 
 Streams that have entries in the write-ahead file are in `store.recovery.redo`.

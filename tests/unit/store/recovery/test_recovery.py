@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from headwater.store.disk.format import HEADER_BYTES, encode_entry, encode_group
+from headwater.store.disk.format import HEADER_BYTES, StreamFile, encode_entry, encode_group
 from headwater.store.disk.journal import DELETED, TRUNCATING, encode_ranges
 from headwater.store.disk.segment import segment_name
 from headwater.store.disk.set_aside import SET_ASIDE
@@ -19,7 +19,9 @@ from headwater.store.disk.wal import Extent
 from headwater.store.log.file_log import FileLog
 from headwater.store.log.message_log import Batch, StoreError
 from headwater.store.recovery import recovery
-from headwater.store.recovery.catalogue import CATALOGUE_FILE
+from headwater.store.recovery.catalogue import CATALOGUE_FILE, CREATED, CatalogueEntry
+from headwater.store.recovery.catalogue import DELETED as CATALOGUED_DELETED
+from headwater.store.recovery.catalogue import REMOVED as CATALOGUED_REMOVED
 from headwater.store.recovery.opening import create_log, open_log
 from headwater.store.store import Store, SyncMode, open_store
 from headwater.store.upkeep.checkpoint import CHECKPOINT_FILE
@@ -624,7 +626,7 @@ def a_stream_can_not_be_removed() -> Outcome:
     return store_outcome(disk, streams="b")
 
 
-@scenario("stream of which only the name is left")
+@scenario("stream of which only the record is left")
 def the_folder_of_a_stream_is_gone() -> Outcome:
     disk = used(power_lost=False)
     for name in disk.list_folder(f"{STORE}/streams/b"):
@@ -640,18 +642,101 @@ def the_folder_of_a_stream_is_gone() -> Outcome:
     return outcome
 
 
-@scenario("catalogue that is not sound or gone")
+def record(disk: SimDisk, entry: CatalogueEntry) -> None:
+    """Write an entry to the catalogue as a process does that dies then."""
+    store = opened(disk, "boot 1")
+    store.write_entries([entry])
+    store.abandon()
+    disk.kill()
+
+
+def identity_of(disk: SimDisk, name: str) -> bytes:
+    path = f"{STORE}/streams/{name}/stream.hw"
+    return StreamFile.decode(disk.dump()[path], path).identity
+
+
+@scenario("stream whose deletion is recorded")
+def the_deletion_of_a_stream_was_interrupted() -> Outcome:
+    disk = used(power_lost=False)
+    record(disk, CatalogueEntry(CATALOGUED_DELETED, "a", identity_of(disk, "a")))
+    outcome = store_outcome(disk, streams="b")
+    assert disk.list_folder(f"{STORE}/streams") == ["b"]
+    return outcome
+
+
+@scenario("stream whose deletion is recorded, and that cannot be removed")
+def the_deletion_of_a_stream_is_refused() -> Outcome:
+    disk = used(power_lost=False)
+    record(disk, CatalogueEntry(CATALOGUED_DELETED, "a", identity_of(disk, "a")))
+    disk.fail("rename", "*/a/*")
+    return store_outcome(disk, streams="b")
+
+
+@scenario("stream that is recorded, and whose folder was not made")
+def the_creation_of_a_stream_was_interrupted() -> Outcome:
+    disk = used(power_lost=False)
+    record(disk, CatalogueEntry(CREATED, "c", b"c" * 16))
+    outcome = store_outcome(disk)
+    disk.kill()
+    store = opened(disk, "boot 1")
+    assert store.differences.unmade == ["c"]
+    assert store.lost_streams == []
+    return outcome
+
+
+@scenario("stream that is not recorded, or another one than is recorded")
+def the_folder_of_a_stream_was_put_back() -> Outcome:
+    disk = used(power_lost=False)
+    store = opened(disk, "boot 1")
+    identity = store.logs["a"].identity
+    kinds = (CATALOGUED_DELETED, CATALOGUED_REMOVED)
+    store.write_entries([CatalogueEntry(kind, "a", identity) for kind in kinds])
+    store.abandon()
+    disk.kill()
+    outcome = store_outcome(disk)
+    disk.kill()
+    assert opened(disk, "boot 1").differences.unrecorded == ["a"]
+    return outcome
+
+
+@scenario("stream that is not recorded, or another one than is recorded")
+def the_folder_of_a_stream_was_replaced() -> Outcome:
+    disk = used(power_lost=False)
+    record(disk, CatalogueEntry(CREATED, "a", b"a" * 16))
+    outcome = store_outcome(disk)
+    disk.kill()
+    assert opened(disk, "boot 1").differences.replaced == ["a"]
+    return outcome
+
+
+@scenario("catalogue that is gone")
 def the_catalogue_is_gone() -> Outcome:
     disk = used(power_lost=False)
     disk.remove(f"{STORE}/{CATALOGUE_FILE}")
     return store_outcome(disk)
 
 
-@scenario("catalogue that is not sound or gone")
-def the_catalogue_is_damaged() -> Outcome:
+def damaged_catalogue(offset: int) -> Outcome:
     disk = used(power_lost=False)
-    disk.flip_bit(f"{STORE}/{CATALOGUE_FILE}", 20, 1)
-    return store_outcome(disk)
+    disk.flip_bit(f"{STORE}/{CATALOGUE_FILE}", offset, 1)
+    outcome = store_outcome(disk)
+    disk.kill()
+    store = opened(disk, "boot 1")
+    store.create_stream("c")
+    store.close()
+    outcome.sets_aside = disk.list_folder(f"{STORE}/{SET_ASIDE}") == [f"{CATALOGUE_FILE}.0"]
+    assert opened(disk, "boot 1").findings.reported == []
+    return outcome
+
+
+@scenario("catalogue whose header is not sound, or of another store")
+def the_header_of_the_catalogue_is_damaged() -> Outcome:
+    return damaged_catalogue(20)
+
+
+@scenario("catalogue with entries that are not sound")
+def an_entry_of_the_catalogue_is_damaged() -> Outcome:
+    return damaged_catalogue(HEADER_BYTES + 30)
 
 
 @scenario("stream that was being created")
@@ -682,18 +767,25 @@ def the_store_file_is_damaged() -> Outcome:
     return store_outcome(disk, "boot 2")
 
 
-@scenario("store or write-ahead file of a newer format")
+@scenario("store file, write-ahead file or catalogue of a newer format")
 def a_write_ahead_file_of_a_newer_format() -> Outcome:
     disk = used(power_lost=True)
     make_newer(disk, ahead(disk))
     return store_outcome(disk, "boot 2")
 
 
-@scenario("store or write-ahead file of a newer format")
+@scenario("store file, write-ahead file or catalogue of a newer format")
 def a_store_file_of_a_newer_format() -> Outcome:
     disk = used(power_lost=True)
     path = f"{STORE}/store.hw"
     make_newer(disk, path, len(disk.dump()[path]))
+    return store_outcome(disk, "boot 2")
+
+
+@scenario("store file, write-ahead file or catalogue of a newer format")
+def a_catalogue_of_a_newer_format() -> Outcome:
+    disk = used(power_lost=True)
+    make_newer(disk, f"{STORE}/{CATALOGUE_FILE}")
     return store_outcome(disk, "boot 2")
 
 
