@@ -52,7 +52,8 @@ from headwater.server.streams.storage.resources import (
     foreign_accounts,
     resources_of,
 )
-from headwater.server.streams.storage.stream_store import StreamKey, StreamStore
+from headwater.server.streams.storage.stream_set_log import StreamKey
+from headwater.server.streams.storage.stream_store import StreamStore
 from headwater.store.log.message_log import StoreError
 from headwater.wire.info import NATS_VERSION
 

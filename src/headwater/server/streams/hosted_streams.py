@@ -4,13 +4,14 @@ A stream that runs has a log, a runner and subscriptions to its subjects. Reques
 `headwater.server.streams.api_service`, checked and decoded.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import final
 
 from headwater.jetstream import error_codes
 from headwater.jetstream.account import JetStreamAccount
 from headwater.jetstream.advisories import Action
+from headwater.jetstream.api.restored_consumers import AdmittedConsumer
 from headwater.jetstream.config.stream_config import StreamConfig
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.streams.stream import Stream
@@ -20,6 +21,7 @@ from headwater.server.streams.advisories import Advisories
 from headwater.server.streams.runner import StreamRunner
 from headwater.server.streams.runners import StreamRunners
 from headwater.server.streams.storage.stream_store import StreamStore
+from headwater.store.log.message_log import MessageLog
 
 
 @final
@@ -53,15 +55,35 @@ class HostedStreams:
 
     def create_stream(self, account: JetStreamAccount, config: StreamConfig) -> Stream:
         """Create a stream and subscribe to its subjects. Raises ApiError and StoreError."""
-        if self._files.is_staged(account.name, config.name):
-            raise ApiError.of(error_codes.STREAM_NAME_EXIST)
         now_ns = self._runners.now_ns()
-        log = self._files.create_log(account.name, config, now_ns, config.first_seq)
+        created, records = self._files.decide_creation(account.name, config, now_ns)
+        self._files.set_log.commit(records)
+        log = self._files.make_log(created)
         stream = Stream(config, log, now_ns, account)
-        self.add_created(account, stream)
+        self._add_created(account, stream)
         return stream
 
-    def add_created(self, account: JetStreamAccount, stream: Stream) -> None:
+    def add_restored(
+        self,
+        account: JetStreamAccount,
+        config: StreamConfig,
+        log: MessageLog,
+        created_ns: int,
+        consumers: Sequence[AdmittedConsumer],
+    ) -> Stream:
+        """Make a stream of a log that was filled from a backup. Raises ApiError and StoreError."""
+        created, records = self._files.decide_restored(account.name, config, created_ns)
+        self._files.set_log.commit(records)
+        self._files.finish_log(created, log)
+        stream = Stream(config, log, created_ns, account)
+        for consumer in consumers:
+            stream.consumers.adopt(consumer.entries)
+        # As in nats-server, what was published before the backup does not count as a duplicate.
+        stream.recover(self._runners.now_ns(), with_ids=False)
+        self._add_created(account, stream)
+        return stream
+
+    def _add_created(self, account: JetStreamAccount, stream: Stream) -> None:
         """Run a stream that was not there before, and send the advisory of its creation."""
         home = self.run(account, stream)
         self._advisories.stream_action(home, stream.name, Action.CREATE)
@@ -103,7 +125,15 @@ class HostedStreams:
         self._advisories.stream_action(runner.account, stream.name, Action.MODIFY)
 
     def delete_stream(self, account: JetStreamAccount, stream: Stream) -> None:
-        """Remove a stream with its subscriptions, consumers and files. Raises StoreError."""
+        """Remove a stream with its subscriptions, consumers and files.
+
+        Raises ApiError and StoreError. The deletion is recorded first: if that fails, the stream
+        goes on.
+        """
+        incarnation = self._files.incarnation_of(account.name, stream)
+        streams = self._files.set_log.streams
+        records = streams.decide_delete(account.name, stream.name, incarnation)
+        self._files.set_log.commit(records)
         runner = self._runners.pop(account.name, stream.name)
         self._unsubscribe(runner)
         runner.give_up_work()

@@ -100,17 +100,12 @@ class Staging:
         created_ns: int,
         consumers: Sequence[AdmittedConsumer],
     ) -> Stream:
-        """Make a stream of a staged log. Without a time it was created now. Raises StoreError."""
-        now_ns = self._runners.now_ns()
-        created_ns = created_ns or now_ns
-        self._files.finish_log(account.name, config, log, created_ns)
-        stream = Stream(config, log, created_ns, account)
-        for consumer in consumers:
-            stream.consumers.adopt(consumer.entries)
-        # As in nats-server, what was published before the backup does not count as a duplicate.
-        stream.recover(now_ns, with_ids=False)
-        self._streams.add_created(account, stream)
-        return stream
+        """Make a stream of a staged log. Without a time it was created now.
+
+        Raises ApiError and StoreError.
+        """
+        created_ns = created_ns or self._runners.now_ns()
+        return self._streams.add_restored(account, config, log, created_ns, consumers)
 
     def discard_log(self, account: JetStreamAccount, config: StreamConfig, log: MessageLog) -> None:
         """Remove a staged log. Raises StoreError."""

@@ -1,14 +1,16 @@
 """Streams brought back from the store when a server starts, and the log lines about them.
 
 A stream that cannot be opened is reported and its files are kept: another version, or another key,
-may be able to read them. Only a log that a restore has not filled to its end is removed.
+may be able to read them. Only a log that a restore has not filled to its end is removed: the set of
+streams has no record of it.
 """
 
 from headwater.jetstream.account import JetStreamAccount
 from headwater.jetstream.streams.recovery import config_of
 from headwater.jetstream.streams.stream import Stream
 from headwater.server.log import Log
-from headwater.server.streams.storage.stream_store import StreamKey, StreamStore
+from headwater.server.streams.storage.stream_set_log import StreamKey
+from headwater.server.streams.storage.stream_store import StreamStore
 from headwater.store.log.message_log import StoreError
 
 
@@ -33,6 +35,12 @@ def recover_stream(
         log.warn(f"Stream {key} was made without a key and stays unencrypted")
     try:
         body = files.body_of(key, stored)
+        created = files.set_log.streams.get(*key)
+        is_recorded = created is not None and created.incarnation == stored.identity
+        if body.unfinished and created is not None and is_recorded:
+            # The restore was at its end when the process was.
+            files.finish_log(created, stored)
+            body = files.body_of(key, stored)
         if body.unfinished:
             log.warn(f"Stream {key} was not restored to its end: it is removed")
             files.store.remove_stream(str(key))

@@ -4,37 +4,30 @@ The store knows logs by a key, and keeps for each a stream file whose bytes it d
 module knows the key and the stream file of each stream, and the sync mode of its log.
 """
 
-from typing import Final, NamedTuple, final
+from typing import final
 
+from headwater.jetstream import error_codes
+from headwater.jetstream.codec.stream_set_records import INCARNATION_BYTES
 from headwater.jetstream.config.stream_config import Compression, PersistMode, Storage, StreamConfig
+from headwater.jetstream.errors import ApiError
+from headwater.jetstream.records import StreamCreated, StreamDeleted, StreamSetRecord
 from headwater.jetstream.streams.file import StreamBody, decode_body, encode_body
+from headwater.jetstream.streams.stream import Stream
 from headwater.runtime.environment import Environment
 from headwater.server.configuration.options import JetStreamOptions
 from headwater.server.streams.storage.resources import Resources, encoding_of, reserve_bytes_of
+from headwater.server.streams.storage.stream_set_log import StreamKey, StreamSetLog
 from headwater.store.log.file_log import FileLog
 from headwater.store.log.memory_log import MemoryLog
 from headwater.store.log.message_log import MessageLog, StoreError
 from headwater.store.store import Store, SyncMode, open_store
-
-# Between the names of account and stream in a key of the store. Stream names cannot contain it.
-_SEPARATOR: Final = "/"
-
-
-class StreamKey(NamedTuple):
-    """The names that a stored stream is found by."""
-
-    account: str
-    stream: str
-
-    def __str__(self) -> str:
-        return self.account + _SEPARATOR + self.stream
 
 
 @final
 class StreamStore:
     """The logs of all streams of a server. Opening raises StoreError."""
 
-    __slots__ = ("_bodies", "_default_mode", "_staged", "store")
+    __slots__ = ("_bodies", "_default_mode", "_entropy", "_staged", "set_log", "store")
 
     def __init__(
         self, options: JetStreamOptions, resources: Resources, environment: Environment
@@ -43,8 +36,8 @@ class StreamStore:
         # Stream files as they were read while the store was opened, by their bytes: reading one
         # takes longer than opening its log, and the recovery of the stream needs it again.
         self._bodies: dict[bytes, StreamBody] = {}
-        # The logs that are being filled from backups, and are no streams yet.
-        self._staged: set[StreamKey] = set()
+        # The incarnations of logs that are being filled from backups, and are no streams yet.
+        self._staged: dict[StreamKey, bytes] = {}
         self.store: Store = open_store(
             environment.disk,
             resources.folder,
@@ -59,6 +52,22 @@ class StreamStore:
         if self.store.offline and not self.store.stream_names():
             self.store.abandon()
             raise StoreError(f"{resources.folder} cannot be written: {self.store.offline}")
+        self._entropy = environment.entropy
+        self.set_log = StreamSetLog(self.store)
+        try:
+            unmade = self.set_log.recover(lambda key: self.body_of(key, self.store.logs[str(key)]))
+        except StoreError:
+            self.store.abandon()
+            raise
+        for created in unmade:
+            self._finish_creation(created)
+
+    def _finish_creation(self, created: StreamCreated) -> None:
+        """Make the log of a stream whose creation a crash has interrupted."""
+        try:
+            self.make_log(created)
+        except StoreError as error:
+            self.store.findings.add("unmade", str(error))
 
     # --- stream files --------------------------------------------------------------------------
 
@@ -97,24 +106,67 @@ class StreamStore:
 
     # --- logs ----------------------------------------------------------------------------------
 
-    def create_log(
-        self, account_name: str, config: StreamConfig, created_ns: int, first_sequence: int
-    ) -> MessageLog:
-        """Create the log of a new stream. Raises StoreError."""
-        return self._create_log(
-            account_name, config, encode_body(config, created_ns), first_sequence
+    def decide_creation(
+        self, account_name: str, config: StreamConfig, now_ns: int
+    ) -> tuple[StreamCreated, list[StreamSetRecord]]:
+        """The creation of a stream, and the records for it. Raises ApiError and StoreError."""
+        key = StreamKey(account_name, config.name)
+        if self.is_staged(*key):
+            raise ApiError.of(error_codes.STREAM_NAME_EXIST)
+        if self.mode_of(config) is not None:
+            self.store.check_creatable(str(key))
+        incarnation = self._entropy.random_bytes(INCARNATION_BYTES)
+        records = self.set_log.streams.decide_create(
+            account_name, config, now_ns, incarnation, self._lost_incarnation(key)
         )
+        return StreamCreated(account_name, config.name, incarnation, config, now_ns), records
 
-    def _create_log(
-        self, account_name: str, config: StreamConfig, body: bytes, first_sequence: int
+    def _lost_incarnation(self, key: StreamKey) -> bytes | None:
+        """The incarnation of a stream that exists, and whose files are gone."""
+        created = self.set_log.streams.get(*key)
+        if created is None or self.mode_of(created.config) is None:
+            return None
+        log = self.store.logs.get(str(key))
+        is_there = log is not None and log.identity == created.incarnation
+        return None if is_there else created.incarnation
+
+    def make_log(self, created: StreamCreated) -> MessageLog:
+        """Make the log of a stream that exists from now on.
+
+        Raises StoreError, and then the stream does not exist any more.
+        """
+        body = encode_body(created.config, created.created_ns)
+        key = StreamKey(created.account, created.name)
+        try:
+            return self._make_log(
+                key, created.incarnation, created.config, body, created.config.first_seq
+            )
+        except StoreError:
+            self._withdraw(created)
+            raise
+
+    def _withdraw(self, created: StreamCreated) -> None:
+        """Delete a stream whose files cannot be made."""
+        try:
+            self.set_log.commit([StreamDeleted(created.account, created.name, created.incarnation)])
+        except StoreError:
+            # Its name can be used again, and the next start tries to make its files.
+            pass
+
+    def _make_log(
+        self,
+        key: StreamKey,
+        identity: bytes,
+        config: StreamConfig,
+        body: bytes,
+        first_sequence: int,
     ) -> MessageLog:
         first_sequence = max(first_sequence, 1)
         mode = self.mode_of(config)
         if mode is None:
             return MemoryLog(first_sequence)
-        key = StreamKey(account_name, config.name)
         compresses = config.compression is Compression.S2
-        return self.store.create_stream(str(key), body, first_sequence, mode, compresses)
+        return self.store.make_stream(str(key), identity, body, first_sequence, mode, compresses)
 
     def remove_log(self, account_name: str, config: StreamConfig, log: MessageLog) -> None:
         """Remove a log with its files. Raises StoreError."""
@@ -129,49 +181,74 @@ class StreamStore:
             compresses = config.compression is Compression.S2
             self.store.compress_stream(str(StreamKey(account_name, config.name)), compresses)
 
+    def incarnation_of(self, account_name: str, stream: Stream) -> bytes:
+        """The incarnation of a stream that runs."""
+        if isinstance(stream.log, FileLog):
+            return stream.log.identity
+        created = self.set_log.streams.get(account_name, stream.name)
+        return b"" if created is None else created.incarnation
+
     # --- logs that are filled from backups -----------------------------------------------------
 
     def stage_log(
         self, account_name: str, config: StreamConfig, now_ns: int, first_sequence: int
     ) -> MessageLog:
         """Create a log that is no stream yet, and is removed at the next start."""
+        key = StreamKey(account_name, config.name)
         body = encode_body(config, now_ns, unfinished=True)
-        log = self._create_log(account_name, config, body, first_sequence)
-        self._staged.add(StreamKey(account_name, config.name))
+        incarnation = self._entropy.random_bytes(INCARNATION_BYTES)
+        log = self._make_log(key, incarnation, config, body, first_sequence)
+        self._staged[key] = incarnation
         return log
 
     def is_staged(self, account_name: str, name: str) -> bool:
         """Whether a log of that name is being filled from a backup."""
         return StreamKey(account_name, name) in self._staged
 
-    def finish_log(
-        self, account_name: str, config: StreamConfig, log: MessageLog, created_ns: int
-    ) -> None:
-        """Have a staged log be the log of a stream. Raises StoreError."""
-        log.set_body(encode_body(config, created_ns))
-        self._staged.discard(StreamKey(account_name, config.name))
+    def decide_restored(
+        self, account_name: str, config: StreamConfig, created_ns: int
+    ) -> tuple[StreamCreated, list[StreamSetRecord]]:
+        """The creation of a stream from a staged log, and the records for it. Raises ApiError."""
+        key = StreamKey(account_name, config.name)
+        incarnation = self._staged[key]
+        records = self.set_log.streams.decide_create(
+            account_name, config, created_ns, incarnation, self._lost_incarnation(key)
+        )
+        return StreamCreated(account_name, config.name, incarnation, config, created_ns), records
+
+    def finish_log(self, created: StreamCreated, log: MessageLog) -> None:
+        """Have a staged log be the log of a stream that exists from now on.
+
+        Raises StoreError, and then the stream does not exist any more.
+        """
+        try:
+            log.set_body(encode_body(created.config, created.created_ns))
+        except StoreError:
+            self._withdraw(created)
+            raise
+        self._staged.pop(StreamKey(created.account, created.name), None)
 
     def discard_log(self, account_name: str, config: StreamConfig, log: MessageLog) -> None:
         """Remove a staged log. Raises StoreError."""
-        self._staged.discard(StreamKey(account_name, config.name))
+        self._staged.pop(StreamKey(account_name, config.name), None)
         self.remove_log(account_name, config, log)
 
     # --- stored streams ------------------------------------------------------------------------
 
     def recoverable_streams(self) -> list[StreamKey]:
         """The streams that were found when the store was opened."""
-        return [_key_of(key) for key in self.store.stream_names()]
+        return [StreamKey.parse(key) for key in self.store.stream_names()]
 
     def stored_streams(self) -> list[StreamKey]:
         """Every stream that has files, whether it runs or not; no staged log."""
         # With those whose folder has been removed.
         names = dict.fromkeys([*self.store.stream_names(), *self.store.logs])
-        keys = [_key_of(name) for name in names]
+        keys = [StreamKey.parse(name) for name in names]
         return [key for key in keys if key not in self._staged]
 
     def lost_streams(self) -> list[StreamKey]:
         """The streams whose files have been removed while no server was running."""
-        return [_key_of(key) for key in self.store.lost_streams]
+        return [StreamKey.parse(key) for key in self.store.lost_streams]
 
     def damage_of(self, account_name: str, name: str) -> str:
         """The problems of the files of a stream that is not offline; empty if there are none."""
@@ -182,8 +259,3 @@ class StreamStore:
         if log.unreadable_count:
             problems.append(f"{log.unreadable_count} messages cannot be read any more")
         return "; ".join(problems)
-
-
-def _key_of(name: str) -> StreamKey:
-    account, _, stream = name.partition(_SEPARATOR)
-    return StreamKey(account, stream)

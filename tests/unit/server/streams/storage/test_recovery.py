@@ -6,7 +6,8 @@ from headwater.jetstream.config.stream_config import StreamConfig
 from headwater.jetstream.streams.stream import Stream
 from headwater.server.streams.storage.recovery import recover_stream, report_recovered
 from headwater.server.streams.storage.resources import resources_of
-from headwater.server.streams.storage.stream_store import StreamKey, StreamStore
+from headwater.server.streams.storage.stream_set_log import StreamKey
+from headwater.server.streams.storage.stream_store import StreamStore
 from headwater.testing.disk import SimDisk
 from tests.kit.api_world import ApiWorld
 from tests.kit.stored_world import StoredWorld, streaming
@@ -44,7 +45,9 @@ def restarted(is_staged: bool = False) -> Start:
     if is_staged:
         files.stage_log("A", CONFIG, NOW_NS, 1)
     else:
-        files.create_log("A", CONFIG, NOW_NS, 1)
+        created, records = files.decide_creation("A", CONFIG, NOW_NS)
+        files.set_log.commit(records)
+        files.make_log(created)
     files.store.close()
     return Start(disk)
 

@@ -2,13 +2,16 @@
 
 from typing import Final
 
+import msgspec
 import pytest
 
 from headwater.jetstream.config.stream_config import PersistMode, Storage, StreamConfig
 from headwater.server.streams.storage.resources import resources_of
-from headwater.server.streams.storage.stream_store import StreamKey, StreamStore
+from headwater.server.streams.storage.stream_set_log import StreamKey
+from headwater.server.streams.storage.stream_store import StreamStore
 from headwater.store.log.file_log import FileLog
 from headwater.store.log.memory_log import MemoryLog
+from headwater.store.log.message_log import MessageLog
 from headwater.store.store import SyncMode
 from headwater.testing.disk import SimDisk
 from tests.kit.stored_world import StoredWorld, streaming
@@ -25,6 +28,13 @@ def opened(disk: SimDisk, sync_always: bool = False) -> StreamStore:
     return StreamStore(options, resources_of(options, environment), environment)
 
 
+def create(files: StreamStore, account: str, config: StreamConfig) -> MessageLog:
+    """Create a stream as a request does."""
+    created, records = files.decide_creation(account, config, NOW_NS)
+    files.set_log.commit(records)
+    return files.make_log(created)
+
+
 @pytest.fixture
 def disk() -> SimDisk:
     return SimDisk()
@@ -33,26 +43,27 @@ def disk() -> SimDisk:
 def test_streams_of_one_name_in_two_accounts_are_two(disk: SimDisk) -> None:
     files = opened(disk)
     for account in ("A", "B"):
-        files.create_log(account, ORDERS, NOW_NS, 1)
+        create(files, account, ORDERS)
     files.remove_log("A", ORDERS, files.store.logs["A/ORDERS"])
     assert files.stored_streams() == [("B", "ORDERS")]
 
 
 def test_a_stream_file_has_the_configuration_and_the_time(disk: SimDisk) -> None:
     files = opened(disk)
-    files.create_log("A", ORDERS, NOW_NS, 7)
+    seventh = msgspec.structs.replace(ORDERS, first_seq=7)
+    create(files, "A", seventh)
     files.store.close()
     files = opened(disk)
     (key,) = files.recoverable_streams()
     log = files.store.logs[str(key)]
     body = files.body_of(key, log)
-    assert (key, body.config, body.created_ns) == (StreamKey("A", "ORDERS"), ORDERS, NOW_NS)
+    assert (key, body.config, body.created_ns) == (StreamKey("A", "ORDERS"), seventh, NOW_NS)
     assert (body.unfinished, log.first_sequence) == (False, 7)
 
 
 def test_a_stream_in_memory_has_no_files(disk: SimDisk) -> None:
     files = opened(disk)
-    log = files.create_log("A", IN_MEMORY, NOW_NS, 0)
+    log = create(files, "A", IN_MEMORY)
     assert isinstance(log, MemoryLog)
     assert log.first_sequence == 1
     assert files.stored_streams() == []
@@ -95,7 +106,9 @@ def test_a_staged_log_that_a_crash_leaves_says_that_it_is_unfinished(disk: SimDi
 def test_a_staged_log_that_is_finished_is_a_stream(disk: SimDisk) -> None:
     files = opened(disk)
     log = files.stage_log("A", ORDERS, NOW_NS, 1)
-    files.finish_log("A", ORDERS, log, NOW_NS)
+    created, records = files.decide_restored("A", ORDERS, NOW_NS)
+    files.set_log.commit(records)
+    files.finish_log(created, log)
     assert not files.is_staged("A", "ORDERS")
     assert files.stored_streams() == [("A", "ORDERS")]
     assert isinstance(log, FileLog)
@@ -110,4 +123,4 @@ def test_a_staged_log_that_is_discarded_leaves_its_name_free(
     files.discard_log("A", config, files.stage_log("A", config, NOW_NS, 1))
     assert not files.is_staged("A", config.name)
     assert files.stored_streams() == []
-    files.create_log("A", config, NOW_NS, 1)
+    create(files, "A", config)
