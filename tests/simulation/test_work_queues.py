@@ -41,9 +41,10 @@ def test_work_is_done_and_done_once(seed: int, durability: Durability) -> None:
 def _acks_apart_from_removals(patch: pytest.MonkeyPatch) -> None:
     write = Journal.write
 
-    def write_singly(self: Journal, position: int, entries: list[tuple[int, bytes]]) -> bytes:
+    def write_singly(self: Journal, position: int, entries: list[tuple[int, bytes]]) -> None:
         acks_first = sorted(entries, key=lambda entry: entry[0] < CALLER_KINDS)
-        return b"".join(write(self, position, [entry]) for entry in acks_first)
+        for entry in acks_first:
+            write(self, position, [entry])
 
     patch.setattr(Journal, "write", write_singly)
 

@@ -139,8 +139,8 @@ class Synced:
         return self._log.synced_entry
 
     def commit(self, entries: list[Proposal], is_behind: bool) -> int:
-        """Write entries. Those that somebody waits for ask for a sync, and others wait for it if
-        entries before them do."""
+        """Write entries. An entry that somebody waits for asks for a sync; all entries behind it
+        wait for that sync too."""
         committed = 0
         for entry in entries:
             self._add(entry)

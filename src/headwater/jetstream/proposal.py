@@ -14,6 +14,7 @@ from typing import NamedTuple, TypeAlias, final
 
 from headwater.jetstream.config.stream_config import StreamConfig
 from headwater.jetstream.consumers.outbox import Outbox
+from headwater.jetstream.consumers.records import LONG_RECORDS
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.records import Published, Record, Skipped
 from headwater.store.errors import StoreError
@@ -156,6 +157,11 @@ class Proposal:
     def has_messages(self) -> bool:
         """Whether the records assign sequences."""
         return any(isinstance(record, Published | Skipped) for record in self.records)
+
+    @property
+    def changes_consumers(self) -> bool:
+        """Whether the records create, change or delete consumers."""
+        return any(isinstance(record, LONG_RECORDS) for record in self.records)
 
     def reply(self, subject: bytes, payload: bytes, rests_on: int = 0) -> None:
         """Add a reply."""

@@ -9,7 +9,6 @@ from headwater.jetstream.codec.record_codec import RecordCodec
 from headwater.jetstream.committers import Deferred, Synced, Written
 from headwater.jetstream.proposal import Proposal
 from headwater.jetstream.records import Published, Record, Removed
-from headwater.store.errors import DiskFullError
 from headwater.store.log.message_log import Batch
 
 SEED = 5
@@ -19,9 +18,9 @@ class Log:
     """The entries of a log, and the facts that the disk tells of it."""
 
     record_seed = SEED
-    offline = ""
 
     def __init__(self) -> None:
+        self.offline = ""
         self.entries: list[tuple[int, int, bytes]] = []
         self.synced_entry = 0
         self.applied_entry = 0
@@ -33,24 +32,12 @@ class Log:
         self.entries = [entry for entry in self.entries if entry[0] <= index]
 
 
-class Consumers:
-    """The consumers of a stream, whose journal may be without room."""
-
-    def __init__(self) -> None:
-        self.is_full = False
-
-    def flush(self) -> None:
-        if self.is_full:
-            raise DiskFullError("no room")
-
-
 class LookAhead:
     next_sequence = 9
 
 
 class Stream:
     def __init__(self) -> None:
-        self.consumers = Consumers()
         self.look_ahead = LookAhead()
 
 
@@ -124,12 +111,12 @@ def test_an_entry_that_nobody_waits_for_waits_for_those_before_it(at: Fixture) -
     assert at.syncs == ["now"]
 
 
-def test_files_are_found_as_they_are_after_an_entry_whose_records_they_have(at: Fixture) -> None:
+def test_the_files_of_a_log_that_has_failed_are_not_found_as_they_are(at: Fixture) -> None:
     at.synced.note_applied(1)
     assert at.log.applied_entry == 1
-    at.stream.consumers.is_full = True
+    at.log.offline = "broken"
     at.synced.note_applied(2)
-    assert at.log.applied_entry == 1, "records of consumers could not be written"
+    assert at.log.applied_entry == 1
 
 
 def test_an_entry_that_is_cut_is_written_once_more_under_its_index(at: Fixture) -> None:

@@ -147,7 +147,8 @@ class ConsumerRunner:
 
     def hold(self) -> None:
         """Let no consumer work until `release`: clients must not see half of a change."""
-        self._held = []
+        if self._held is None:
+            self._held = []
 
     @property
     def is_held(self) -> bool:

@@ -107,10 +107,12 @@ class StreamRunner:
     """One stream at work: its subjects, its inlet, its group, and the steps that wait."""
 
     __slots__ = (
+        "_changing",
         "_committer",
         "_deciding",
         "_due",
         "_group",
+        "_is_working",
         "_reconfigured",
         "_refusals_logged_ns",
         "_room",
@@ -162,6 +164,10 @@ class StreamRunner:
         self._deciding: tuple[Request, Sliced[Proposal | None]] | None = None
         # The time of the last log line about refused publishes, by the limit they met.
         self._refusals_logged_ns: dict[Excess, int] = {}
+        # The change of a consumer in flight: until it is applied, consumers take no step.
+        self._changing: Proposal | None = None
+        # Whether long work is under way in slices.
+        self._is_working = False
         # The due work in flight: until it is applied, the stream would decide it again.
         self._due: Proposal | None = None
 
@@ -327,7 +333,11 @@ class StreamRunner:
         if incoming is not None and proposal.index > group.applied:
             proposal.held_messages, proposal.held_bytes = len(incoming), size_of(incoming)
             self._room.hold(proposal.held_messages, proposal.held_bytes)
-        if group.is_applying and not self.consumers.is_held:
+        if proposal.index > group.applied and proposal.changes_consumers:
+            # A step of the consumer that is decided now would come behind the change in the log.
+            self._changing = proposal
+            self.consumers.hold()
+        if group.is_applying and not self._is_working:
             self._hold()
 
     def committed(self) -> None:
@@ -337,7 +347,7 @@ class StreamRunner:
         group = self._group
         # An entry that was cut is not proposed any more.
         group.advance(min(self._committer.committed, group.proposed))
-        if group.is_applying and not self.consumers.is_held:
+        if group.is_applying and not self._is_working:
             self._hold()
         self._decide_waiting()
 
@@ -352,6 +362,8 @@ class StreamRunner:
             self._room.hold(-proposal.held_messages, -proposal.held_bytes)
         if proposal is self._due:
             self._due = None
+        if proposal is self._changing:
+            self._changing = None
         if not self._committer.commits_later or self.consumers.flush():
             # Otherwise the files lack records of consumers, and get them again after a crash.
             self._committer.note_applied(proposal.index)
@@ -361,6 +373,8 @@ class StreamRunner:
         if proposal.effects:
             self._carry_out_effects(proposal)
         self._runners.note_due(self)
+        if self.consumers.is_held and self._changing is None and not self._is_working:
+            self.consumers.release()
 
     def _show(self, proposal: Proposal) -> None:
         """Answer reads and deliver to consumers that wait for messages that became visible."""
@@ -436,6 +450,7 @@ class StreamRunner:
 
     def _hold(self) -> None:
         """Do long work in slices, before all steps that wait."""
+        self._is_working = True
         self.stream.log.is_held = True
         self.consumers.hold()
         self._runners.slices.add(self._work_on)
@@ -445,7 +460,7 @@ class StreamRunner:
         if self.is_held:
             if self._do_slice():
                 self._runners.slices.add(self._work_on)
-            elif self.consumers.is_held:
+            elif self._is_working:
                 # Otherwise the disk has failed, and the work was given up.
                 self._free()
 
@@ -463,15 +478,17 @@ class StreamRunner:
         return self.is_held
 
     def _free(self) -> None:
+        self._is_working = False
         self.stream.log.is_held = False
-        self.consumers.release()
+        if self._changing is None:
+            self.consumers.release()
         self._decide_waiting()
         self._runners.note_due(self)
 
     def finish_work(self) -> None:
         """Do the rest of all long work at once; no client is served meanwhile."""
         while self.is_held:
-            if not self._do_slice() and self.consumers.is_held:
+            if not self._do_slice() and self._is_working:
                 self._free()
 
     # --- timed work ----------------------------------------------------------------------------
@@ -545,7 +562,9 @@ class StreamRunner:
         if self._deciding is not None:
             request, self._deciding = self._deciding[0], None
             request.refuse(error)
+        self._is_working = False
         self.stream.log.is_held = False
+        self._changing = None
         self.consumers.release()
         self._group.retreat(error)
         while self._undecided:
@@ -558,6 +577,9 @@ class StreamRunner:
 
     def refuse(self, proposal: Proposal, error: ApiError) -> None:
         """Answer a proposal whose records will never be applied."""
+        if proposal is self._changing:
+            self._changing = None
+            self.consumers.release()
         if proposal.held_messages:
             self._room.hold(-proposal.held_messages, -proposal.held_bytes)
         if proposal.reply_subjects:
