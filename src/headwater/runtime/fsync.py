@@ -30,7 +30,7 @@ class SyncDriver:
 
     A store that fails takes its streams offline itself; `failed` is called with the reason.
     `no_room` is called when the write-ahead file has no room for entries: those with messages have
-    to be withdrawn.
+    to be withdrawn; with True, all that somebody waits for.
     """
 
     __slots__ = (
@@ -38,6 +38,7 @@ class SyncDriver:
         "_failed",
         "_flush_planned",
         "_interval_s",
+        "_is_retried",
         "_no_room",
         "_offloaded",
         "_scheduler",
@@ -55,7 +56,7 @@ class SyncDriver:
         interval_s: float,
         committed: Callable[[], object],
         failed: Callable[[str], object],
-        no_room: Callable[[], object],
+        no_room: Callable[[bool], object],
     ) -> None:
         self._store = store
         self._scheduler = scheduler
@@ -64,6 +65,8 @@ class SyncDriver:
         self._failed = failed
         self._no_room = no_room
         self._syncing = False
+        # Whether entries without room were tried again after a trim.
+        self._is_retried = False
         self._offloaded = 0
         self._wanted = False
         self._trimming = False
@@ -120,8 +123,10 @@ class SyncDriver:
             is_begun = commit.begin()
             if commit.has_waiting_entries:
                 # Entries with messages are withdrawn, and the others may make room.
-                self._no_room()
+                self._no_room(False)
                 is_begun |= commit.begin(uses_reserve=True)
+            if commit.has_waiting_entries and self._is_retried:
+                self._no_room(True)
         except StoreError as error:
             self._failed(str(error))
             return
@@ -144,11 +149,18 @@ class SyncDriver:
             return
         self._report_failure(self._store.group_commit.finish)
         self._committed()
-        if self._store.group_commit.is_trim_due and not self._trimming:
+        commit = self._store.group_commit
+        self._is_retried &= commit.has_waiting_entries
+        if commit.is_trim_due and not self._trimming and not self._is_retried:
             self._begin_trim()
         # The callback may have begun the next commit itself.
         if self._wanted and not self._syncing:
             self._begin_commit()
+
+    def room_found(self) -> None:
+        """Commit the entries for which there was no room on the disk."""
+        self._is_retried = False
+        self._commit_waiting()
 
     def room_wanted(self) -> None:
         """Release the write-ahead file on a full disk, as soon as the streams allow it."""
@@ -169,7 +181,10 @@ class SyncDriver:
     def _finish_trim(self, work: dict[str, LogSync]) -> None:
         self._trimming = False
         self._report_failure(lambda: self._store.group_commit.finish_trim(work))
-        self._commit_waiting()
+        if not self._is_retried:
+            # Another trim would give no more room than this one has.
+            self._is_retried = True
+            self._commit_waiting()
 
     def _interval_passed(self) -> None:
         self._report_failure(self._store.flush)

@@ -43,7 +43,7 @@ class SyncWorld:
             self._no_room,
         )
 
-    def _no_room(self) -> None:
+    def _no_room(self, is_final: bool) -> None:
         self.refusals += 1
 
     def _committed(self) -> None:

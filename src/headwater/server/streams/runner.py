@@ -524,9 +524,12 @@ class StreamRunner:
         self._committer.cut(proposal)
         return failure
 
-    def refuse_unwritten(self) -> None:
-        """Refuse the proposals in flight, if the disk has no room for their messages."""
-        if not self._group.has_messages:
+    def refuse_unwritten(self, is_final: bool) -> None:
+        """Refuse the proposals in flight if they have messages; in the end, all of them.
+
+        Proposals without messages may make room on the disk.
+        """
+        if not (self._group.has_messages or is_final):
             return
         self._due = None
         self._group.retreat(self._failure())

@@ -196,6 +196,7 @@ class StreamRunners:
         """Log that messages are accepted again, and let streams do the work that had to wait."""
         if reason:
             self._log.info(f"JetStream: there is room on the disk again; it had {reason}")
+        self._driver.room_found()
         for runner in [*self._by_key.values()]:
             runner.go_on()
 
@@ -255,10 +256,10 @@ class StreamRunners:
                 self._is_commit_wanted = False
                 self.scheduler.call_soon(self.commit_wanted)
 
-    def _no_room(self) -> None:
-        """Refuse the proposals whose entries the disk has no room for."""
+    def _no_room(self, is_final: bool) -> None:
+        """Refuse proposals whose entries the disk has no room for: those with messages, or all."""
         for runner in [*self._awaiting]:
-            runner.refuse_unwritten()
+            runner.refuse_unwritten(is_final)
 
     def note_due(self, runner: StreamRunner) -> None:
         """Plan the next due work of a stream."""

@@ -54,7 +54,7 @@ def test_the_first_sync_after_a_kill_comes_at_once_and_covers_streams_nobody_wri
     store = opened(disk, SyncMode.INTERVAL)
     assert not any(log.is_synced for log in store.logs.values())
     scheduler = HandScheduler()
-    SyncDriver(store, scheduler, 120.0, lambda: None, lambda _: None, lambda: None).start()
+    SyncDriver(store, scheduler, 120.0, lambda: None, lambda _: None, lambda _: None).start()
     assert scheduler.pass_time() == 0
     scheduler.step()
     assert [timer.delay_s for timer in scheduler.timers] == [120.0]
