@@ -246,14 +246,16 @@ class Group:
 
     def _refuse_rest(self, proposal: Proposal, stored: int, error: StoreError) -> None:
         """Keep the records of a proposal that are stored, and refuse everything behind them."""
-        behind = [record for each in self._in_flight for record in each.records]
-        self._machine.retreat([*proposal.records[stored:], *behind])
-        proposal.records = proposal.records[:stored]
-        refusal = self._driver.storing_failed(proposal, error)
+        behind = [*self._in_flight]
+        self._in_flight.clear()
         self._unwritten.clear()
+        rest = [record for each in behind for record in each.records]
+        self._machine.retreat([*proposal.records[stored:], *rest])
+        proposal.records = proposal.records[:stored]
         self.proposed = self.committed = proposal.index
-        while self._in_flight:
-            self._driver.refuse(self._in_flight.popleft(), refusal)
+        refusal = self._driver.storing_failed(proposal, error)
+        for each in behind:
+            self._driver.refuse(each, refusal)
 
     def _release(self, proposal: Proposal) -> None:
         self.applied = proposal.index

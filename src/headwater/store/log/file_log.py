@@ -475,12 +475,14 @@ class FileLog(MessageLog):
             self.write_entries(entries)
             return 0
         try:
-            if erase:
+            if erase and not self.durability.has_entries:
                 self.durability.forget_frames()
             deleted = (DELETED, encode_ranges(as_ranges(there)))
             self.journal.write_with_callers([deleted], entries, makes_room=True)
             if erase:
-                # Before anything is destroyed it must be known to be deleted.
+                # Before anything is destroyed it must be known to be deleted. An entry that is
+                # applied again finds the message deleted, and what the caller wrote about it.
+                self.durability.secure_upkeep()
                 self.durability.secure_caller_entries()
                 self.journal.sync()
                 self.segments.erase(there)
