@@ -6,7 +6,6 @@ import pytest
 
 from headwater.jetstream.committers import Synced
 from headwater.jetstream.proposal import Proposal
-from headwater.jetstream.records import Record
 from headwater.jetstream.streams.dedupe import DedupeWindow
 from headwater.jetstream.streams.stream import Stream
 from headwater.store.log.file_log import FileLog
@@ -62,16 +61,6 @@ def _no_wait_for_the_disk(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Synced, "commit", commit_at_once)
 
 
-def _no_watermark(patch: pytest.MonkeyPatch) -> None:
-    append = Stream.append
-
-    def visible_at_once(self: Stream, record: Record) -> None:
-        append(self, record)
-        self.visible_sequence = self.log.last_sequence
-
-    patch.setattr(Stream, "append", visible_at_once)
-
-
 def _no_memory_of_ids(patch: pytest.MonkeyPatch) -> None:
     recover = Stream.recover
 
@@ -98,6 +87,10 @@ def _no_limits_after_a_crash(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("headwater.jetstream.streams.recovery.let_go", lambda stream: None)
 
 
+def _no_entries_applied_again(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr("headwater.jetstream.streams.recovery.redo_entries", lambda stream, log: None)
+
+
 def _no_wait_for_removals(patch: pytest.MonkeyPatch) -> None:
     commit = Synced.commit
 
@@ -110,12 +103,12 @@ def _no_wait_for_removals(patch: pytest.MonkeyPatch) -> None:
 
 DEFENCES: list[tuple[Defence, Durability, frozenset[str], str]] = [
     (_no_wait_for_the_disk, ALWAYS, PLAIN, "lost|given twice"),
-    (_no_watermark, ALWAYS, PLAIN, "lost|given twice"),
     (_no_memory_of_ids, ALWAYS, PLAIN, "duplicate"),
     (_no_care_for_half_batches, INTERVAL, PLAIN, "half a batch"),
     (_no_reserved_sequences, INTERVAL, PLAIN, "given twice"),
     (_no_memory_of_ids_of_removed_messages, ALWAYS, frozenset({"keys"}), "duplicate"),
-    (_no_limits_after_a_crash, ALWAYS, frozenset({"keys"}), "too many"),
+    (_no_limits_after_a_crash, INTERVAL, frozenset({"keys"}), "too many"),
+    (_no_entries_applied_again, ALWAYS, PLAIN, "lost|given twice"),
     (_no_wait_for_removals, ALWAYS, frozenset({"requests"}), "back again"),
 ]
 NAMES = [defence.__name__.removeprefix("_") for defence, _, _, _ in DEFENCES]
