@@ -7,8 +7,9 @@ A log whose caller writes the journal once in a turn queues entries in memory: a
 then needs no write that could fail. Entries that find no room on the disk stay in the queue.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import final
 
 from headwater.base.invariants import check
@@ -89,12 +90,13 @@ class LogJournal:
 
         Raises StoreError.
         """
-        data = encode_entries(self._index.last_sequence, entries)
+        position = self._index.last_sequence
         if self.is_queueing:
+            data = encode_entries(position, entries)
             self._queue.append(data)
             self.queued_bytes += len(data)
         else:
-            self._append(data, makes_room)
+            self._append(partial(self.file.write, position, entries), makes_room)
         self.writes += 1
 
     def write_queue(self) -> None:
@@ -103,20 +105,21 @@ class LogJournal:
         They may make room, so they may use the reserve. If there is no room they stay queued.
         """
         if self._queue:
-            self._append(b"".join(self._queue), makes_room=True)
+            self._append(partial(self.file.append, b"".join(self._queue)), makes_room=True)
             self._queue.clear()
             self.queued_bytes = 0
 
-    def _append(self, data: bytes, makes_room: bool) -> None:
+    def _append(self, write: Callable[[], bytes], makes_room: bool) -> None:
+        """Take a step that appends to the file and returns the bytes. Raises StoreError."""
         size = self.file.size
         try:
             try:
-                self.file.append(data)
+                data = write()
             except NoRoomError:
                 self._availability.room.mark_full()
                 if not (makes_room and self._availability.room.release_reserve()):
                     raise
-                self.file.append(data)
+                data = write()
         except OSError as error:
             raise self._availability.failed("journal", error) from error
         if self._ahead.copied_to is not None:
