@@ -1,0 +1,336 @@
+"""The log of one group, as its member sees it.
+
+       trimmed          in storage only        in memory
+    ──────────────┬───────────────────────┬───────────────────────────────
+           snapshot.index             _tail_first                last_index
+
+    applied ≤ handed_out ≤ min(commit, stable)      commit, stable ≤ taken ≤ last_index
+
+`stable` is the end of the entries whose write has been reported, `taken` the end of those that were
+handed out to be written. A portion of writes is numbered; if entries are cut off while it is on its
+way, it no longer vouches for them, also when others take their place that look the same.
+
+The terms of all entries behind the snapshot are kept as runs, so that no comparison of logs reads
+storage. So are the memberships, which take effect when they are appended and end when they are cut.
+"""
+
+from bisect import bisect_right
+from collections import deque
+from typing import Final, final
+
+from headwater.base.invariants import check
+from headwater.raft import membership as memberships
+from headwater.raft.entry import Entry, EntryKind, size_of
+from headwater.raft.membership import Membership
+from headwater.raft.storage import SavedState, Snapshot, Storage
+
+NO_TERM: Final = -1
+"""The term of an index that is trimmed or not there yet. Equal to the term of no entry."""
+
+
+@final
+class RaftLog:
+    """Entries, and the marks that divide them."""
+
+    __slots__ = (
+        "_in_flight",
+        "_memberships",
+        "_memory_bytes_max",
+        "_run_first",
+        "_run_term",
+        "_storage",
+        "_tail",
+        "_tail_bytes",
+        "_tail_first",
+        "applied",
+        "commit",
+        "handed_out",
+        "last_index",
+        "membership",
+        "pending_snapshot",
+        "snapshot",
+        "stable",
+        "taken",
+    )
+
+    def __init__(self, storage: Storage, saved: SavedState, memory_bytes_max: int) -> None:
+        self._storage = storage
+        self._memory_bytes_max = memory_bytes_max
+        self._in_flight: deque[tuple[int, int]] = deque()
+        self._begin_at(saved.snapshot)
+        self.pending_snapshot: Snapshot | None = None
+        self._read_back(saved.last_index)
+        check(self.last_index == saved.last_index, "the log ends where its storage says")
+        self.stable = self.taken = self.last_index
+        self.applied = self.handed_out = saved.applied
+        self.commit = max(saved.hard_state.commit, saved.applied)
+        check(saved.snapshot.index <= saved.applied <= self.commit, "applied entries are committed")
+        check(self.commit <= self.last_index, "committed entries are in the log")
+        self._forget_tail()
+
+    def _begin_at(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+        self.last_index = snapshot.index
+        self._tail: list[Entry] = []
+        self._tail_first = snapshot.index + 1
+        self._tail_bytes = 0
+        self._run_first = [snapshot.index]
+        self._run_term = [snapshot.term]
+        self._memberships: list[tuple[int, Membership]] = [(snapshot.index, snapshot.membership)]
+        self.membership = snapshot.membership
+
+    def _read_back(self, last_index: int) -> None:
+        """Read terms and memberships of all entries, and keep the last ones in memory."""
+        while self.last_index < last_index:
+            first = self.last_index + 1
+            self._add(self._storage.entries(first, last_index, self._memory_bytes_max))
+            check(self.last_index >= first, "storage returns at least one entry")
+            self.stable = self.applied = self.taken = self.last_index
+            self._forget_tail()
+
+    # --- looking --------------------------------------------------------------------------------
+
+    @property
+    def last_term(self) -> int:
+        """The term of the last entry, or of the snapshot if the log has no entries."""
+        return self._run_term[-1]
+
+    @property
+    def membership_index(self) -> int:
+        """The index of the entry that holds the membership in force."""
+        return self._memberships[-1][0]
+
+    def term_at(self, index: int) -> int:
+        """The term of an entry, or NO_TERM."""
+        if index > self.last_index or index < self.snapshot.index:
+            return NO_TERM
+        return self._run_term[bisect_right(self._run_first, index) - 1]
+
+    def membership_at(self, index: int) -> Membership:
+        """The membership that was in force at an index."""
+        check(self.snapshot.index <= index <= self.last_index, "a membership within the log")
+        return next(each for at, each in reversed(self._memberships) if at <= index)
+
+    def may_be_voter(self, name: str) -> bool:
+        """Whether a member votes by the committed membership, or by one that may yet be
+        committed."""
+        for index, membership in reversed(self._memberships):
+            if membership.is_voter(name):
+                return True
+            if index <= self.commit:
+                break
+        return False
+
+    def is_up_to_date(self, last_index: int, last_term: int) -> bool:
+        """Whether another log, by its last entry, has all that this one could have committed."""
+        return (last_term, last_index) >= (self.last_term, self.last_index)
+
+    def entries_from(self, first: int, count_max: int, bytes_max: int) -> list[Entry]:
+        """Entries from an index on, limited in number and bytes, but at least one if there is
+        one."""
+        last = min(self.last_index, first + count_max - 1)
+        if first > last:
+            return []
+        check(first > self.snapshot.index, "entries behind the snapshot")
+        if first < self._tail_first:
+            return self._storage.entries(first, min(last, self._tail_first - 1), bytes_max)
+        at = end = first - self._tail_first
+        left = bytes_max
+        for entry in self._tail[at : last - self._tail_first + 1]:
+            left -= size_of(entry)
+            if left < 0 and end > at:
+                break
+            end += 1
+        return self._tail[at:end]
+
+    def agreement_hint(self, index: int, term: int) -> tuple[int, int]:
+        """The last entry up to `index` whose term is at most `term`: index and term.
+
+        Two logs cannot agree behind it, if the other has an entry of `term` at `index`.
+        """
+        at = bisect_right(self._run_first, index) - 1
+        while at > 0 and self._run_term[at] > term:
+            index = self._run_first[at] - 1
+            at -= 1
+        if at < 0:
+            return index, NO_TERM
+        if self._run_term[at] > term:
+            index = self.snapshot.index
+        return index, self._run_term[at]
+
+    # --- appending ------------------------------------------------------------------------------
+
+    def append(self, entries: list[Entry]) -> None:
+        """Append entries that the leader of this member's term, or the member itself, has
+        created."""
+        check(entries[0].index == self.last_index + 1, "entries follow the last one")
+        check(entries[0].term >= self.last_term, "terms never fall")
+        self._add(entries)
+
+    def _add(self, entries: list[Entry]) -> None:
+        self._tail += entries
+        last_term = self._run_term[-1]
+        for entry in entries:
+            self._tail_bytes += size_of(entry)
+            if entry.term != last_term:
+                last_term = entry.term
+                self._run_first.append(entry.index)
+                self._run_term.append(last_term)
+            if entry.kind is EntryKind.MEMBERSHIP:
+                self._memberships.append((entry.index, memberships.decode(entry.data)))
+        self.last_index = entries[-1].index
+        self.membership = self._memberships[-1][1]
+
+    def accept(self, prev_index: int, prev_term: int, entries: list[Entry]) -> bool:
+        """Append entries of a leader behind an entry that both logs have.
+
+        Cuts off what contradicts them, and nothing else: an older message must not undo a newer
+        one. Returns False if this log does not have the entry before them.
+        """
+        if prev_index < self.commit:
+            # Committed entries are in the leader's log too, whatever it believes about this one.
+            entries = [entry for entry in entries if entry.index > self.commit]
+        elif self.term_at(prev_index) != prev_term:
+            return False
+        if not entries:
+            return True
+        if entries[0].index <= self.last_index:
+            entries = self._without_present(entries)
+            if not entries:
+                return True
+            if entries[0].index <= self.last_index:
+                self._cut(entries[0].index)
+        self.append(entries)
+        return True
+
+    def _without_present(self, entries: list[Entry]) -> list[Entry]:
+        for position, entry in enumerate(entries):
+            if self.term_at(entry.index) != entry.term:
+                return entries[position:]
+        return []
+
+    def _cut(self, first: int) -> None:
+        """Remove all entries from an index on."""
+        check(first > self.commit, "committed entries are never cut off")
+        if first <= self._tail_first:
+            self._tail, self._tail_first, self._tail_bytes = [], first, 0
+        else:
+            at = first - self._tail_first
+            self._tail_bytes -= sum(map(size_of, self._tail[at:]))
+            del self._tail[at:]
+        while len(self._run_first) > 1 and self._run_first[-1] >= first:
+            self._run_first.pop()
+            self._run_term.pop()
+        while self._memberships[-1][0] >= first:
+            self._memberships.pop()
+        self.membership = self._memberships[-1][1]
+        self.last_index = first - 1
+        self._vouch_at_most(first - 1)
+
+    def _vouch_at_most(self, index: int) -> None:
+        """Forget that entries behind an index were or will be written."""
+        self.stable = min(self.stable, index)
+        self.taken = min(self.taken, index)
+        self._in_flight = deque((number, min(last, index)) for number, last in self._in_flight)
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Replace the whole log by a snapshot, which the next portion of writes installs."""
+        check(snapshot.index > self.commit, "a snapshot never takes anything back")
+        self._vouch_at_most(0)
+        self._begin_at(snapshot)
+        self.pending_snapshot = snapshot
+        self.taken = self.commit = self.handed_out = snapshot.index
+
+    # --- committing, applying, trimming ---------------------------------------------------------
+
+    def commit_to(self, index: int) -> None:
+        """Move the commit index forward."""
+        if index > self.commit:
+            check(index <= self.last_index, "committed entries are in the log")
+            self.commit = index
+
+    def take_committed(self, bytes_max: int) -> list[Entry]:
+        """Entries to apply that were not handed out yet. They are committed, and written here."""
+        last = min(self.commit, self.stable)
+        if last <= self.handed_out:
+            return []
+        found = self.entries_from(self.handed_out + 1, last - self.handed_out, bytes_max)
+        self.handed_out = found[-1].index
+        return found
+
+    @property
+    def has_committed(self) -> bool:
+        """Whether there are entries to hand out for applying."""
+        return min(self.commit, self.stable) > self.handed_out
+
+    def applied_to(self, index: int) -> None:
+        """Note that the state machine has applied entries up to an index."""
+        check(index <= self.handed_out, "only entries that were handed out are applied")
+        if index > self.applied:
+            self.applied = index
+            self._forget_tail()
+
+    def trim(self, index: int) -> Snapshot:
+        """Give up the entries up to an index. Returns the place of the snapshot that stands for
+        them."""
+        if index <= self.snapshot.index:
+            return self.snapshot
+        check(
+            index <= self.applied and index <= self.stable,
+            "trimmed entries are applied and written",
+        )
+        self.snapshot = Snapshot(index, self.term_at(index), self.membership_at(index))
+        at = bisect_right(self._run_first, index) - 1
+        del self._run_first[:at], self._run_term[:at]
+        self._run_first[0] = index
+        kept = [each for each in self._memberships if each[0] > index]
+        self._memberships = [(index, self.snapshot.membership), *kept]
+        self._drop_from_memory(index)
+        return self.snapshot
+
+    def _forget_tail(self) -> None:
+        """Drop entries from memory that are written and applied, if there are too many."""
+        if self._tail_bytes <= self._memory_bytes_max:
+            return
+        last = min(self.stable, self.applied)
+        at, kept_bytes = 0, self._tail_bytes
+        # Half of the limit stays, so that the list is not shortened for every entry.
+        while kept_bytes > self._memory_bytes_max // 2 and self._tail_first + at <= last:
+            kept_bytes -= size_of(self._tail[at])
+            at += 1
+        self._drop_from_memory(self._tail_first + at - 1)
+
+    def _drop_from_memory(self, last: int) -> None:
+        count = min(last - self._tail_first + 1, len(self._tail))
+        if count > 0:
+            self._tail_bytes -= sum(map(size_of, self._tail[:count]))
+            del self._tail[:count]
+            self._tail_first += count
+        if not self._tail:
+            self._tail_first = self.last_index + 1
+
+    # --- writing --------------------------------------------------------------------------------
+
+    @property
+    def has_unwritten(self) -> bool:
+        """Whether there is something to hand out for writing."""
+        return self.taken < self.last_index or self.pending_snapshot is not None
+
+    def take_unwritten(self, number: int) -> tuple[Snapshot | None, list[Entry]]:
+        """The snapshot and the entries to write next, as the portion of this number."""
+        snapshot, self.pending_snapshot = self.pending_snapshot, None
+        entries = self._tail[self.taken + 1 - self._tail_first :]
+        check(len(entries) == self.last_index - self.taken, "unwritten entries are in memory")
+        self.taken = self.last_index
+        self._in_flight.append((number, self.last_index))
+        return snapshot, entries
+
+    def written(self, number: int, snapshot: Snapshot | None) -> None:
+        """Note that a portion has been written."""
+        if self._in_flight and self._in_flight[0][0] == number:
+            _, last = self._in_flight.popleft()
+            self.stable = max(self.stable, last)
+        check(not self._in_flight or self._in_flight[0][0] > number, "writes end in order")
+        if snapshot is not None and self.snapshot.index >= snapshot.index:
+            self.applied = max(self.applied, snapshot.index)
+        self._forget_tail()
