@@ -1,0 +1,342 @@
+"""One member of one group: the driver's door to the consensus core.
+
+The core is a value machine. It reads no clock, sends nothing and writes nothing: the driver tells
+it messages, time, live servers and finished writes, and takes the work that follows with `ready`.
+
+Liveness is a matter of servers, not of groups
+----------------------------------------------
+
+There are no heartbeats in a group. The server layer keeps one heartbeat per pair of servers and
+tells each group `peer_alive(peer)` when a server is heard again, and `peer_lost(peer)` after an
+election timeout of silence or when its connection is reset and not renewed. A follower of a live
+server has no timer, a leader whose followers are settled has none either, and `deadline_ns` is
+None: a thousand idle groups cost nothing.
+
+A live server is not proof that it still leads a group. A leader that resigns says so, and two
+servers that meet again exchange `digest`s: term and leader of each common group. Both are ordered
+with all other messages of a connection, and a lost message means a lost connection, so no silent
+group follows a server that has ceased to lead. Beside that, an append that stays unanswered is sent
+again, a server that asks its own followers for votes is believed not to lead, and a leader that
+refuses a vote shows itself to the candidate: message loss without a reset connection delays a group
+and does not stop it.
+
+A message of a peer is stepped only after `peer_alive(peer)`.
+
+Members that may have forgotten
+-------------------------------
+
+A driver that finds its state emptied, rolled back or possibly incomplete starts the member with
+`has_forgotten`. The member then draws a recovery number, accepts entries, and neither votes nor
+confirms until a leader readmits that number (see `leader`).
+"""
+
+from collections.abc import Callable
+from typing import Any, Final, final
+
+from headwater.base.entropy import Entropy
+from headwater.base.invariants import check
+from headwater.raft import election
+from headwater.raft.candidate import Candidate, PreCandidate
+from headwater.raft.config import RaftConfig
+from headwater.raft.follower import Follower
+from headwater.raft.leader import Leader
+from headwater.raft.log import RaftLog
+from headwater.raft.membership import Membership
+from headwater.raft.messages import (
+    Append,
+    AppendReject,
+    AppendReply,
+    CampaignNow,
+    Digest,
+    InstallSnapshot,
+    Message,
+    PreVote,
+    PreVoteReply,
+    Vote,
+    VoteReply,
+)
+from headwater.raft.progress import Progress
+from headwater.raft.ready import Ready
+from headwater.raft.replica import Replica
+from headwater.raft.role import Role, RoleName, Transition
+from headwater.raft.storage import NOBODY, TRUSTED, SavedState, Snapshot, Storage
+
+_RECOVERY_LIMIT: Final = (1 << 63) - 1
+
+_HANDLERS: Final[dict[type[Message], Callable[[Role, Any, int], Transition | None]]] = {
+    Append: lambda role, message, now_ns: role.on_append(message, now_ns),
+    AppendReply: lambda role, message, now_ns: role.on_append_reply(message, now_ns),
+    AppendReject: lambda role, message, now_ns: role.on_append_reject(message, now_ns),
+    InstallSnapshot: lambda role, message, now_ns: role.on_install_snapshot(message, now_ns),
+    VoteReply: lambda role, message, now_ns: role.on_vote_reply(message, now_ns),
+    CampaignNow: lambda role, message, now_ns: role.on_campaign_now(message, now_ns),
+    Digest: lambda role, message, now_ns: role.on_digest(message, now_ns),
+}
+
+
+@final
+class RaftNode:
+    """A member and its present role."""
+
+    __slots__ = ("_portions", "_replica", "_role", "_written")
+
+    def __init__(
+        self,
+        name: str,
+        config: RaftConfig,
+        entropy: Entropy,
+        storage: Storage,
+        saved: SavedState,
+        now_ns: int,
+        *,
+        has_forgotten: bool = False,
+    ) -> None:
+        recovery = 1 + entropy.below(_RECOVERY_LIMIT) if has_forgotten else TRUSTED
+        self._replica = Replica(name, config, entropy, storage, saved, recovery)
+        self._portions = 0
+        self._written = 0
+        self._role: Role = Follower(self._replica, NOBODY)
+        self._role.enter(now_ns)
+
+    # --- facts ----------------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        """The name of the member's server."""
+        return self._replica.name
+
+    @property
+    def role(self) -> RoleName:
+        """The present role."""
+        return self._role.name
+
+    @property
+    def term(self) -> int:
+        """The present term."""
+        return self._replica.term
+
+    @property
+    def vote(self) -> str:
+        """The candidate that got this member's vote in this term, or no name."""
+        return self._replica.vote
+
+    @property
+    def leader(self) -> str:
+        """The leader that this member follows or is, or no name."""
+        return self._replica.leader
+
+    @property
+    def log(self) -> RaftLog:
+        """The log, to look at."""
+        return self._replica.log
+
+    @property
+    def membership(self) -> Membership:
+        """The membership in force."""
+        return self._replica.log.membership
+
+    @property
+    def may_vote(self) -> bool:
+        """Whether this member votes and confirms."""
+        return self._replica.recovery == TRUSTED
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether this member leads and has applied an entry of its own term."""
+        return isinstance(self._role, Leader) and self._role.is_ready
+
+    @property
+    def deadline_ns(self) -> int | None:
+        """The time of the next tick that has something to do, or None."""
+        return self._role.deadline_ns
+
+    def progress_of(self, peer: str) -> Progress | None:
+        """The leader's view of a follower, to look at."""
+        return self._role.progress_of(peer) if isinstance(self._role, Leader) else None
+
+    # --- events ---------------------------------------------------------------------------------
+
+    def tick(self, now_ns: int) -> None:
+        """Do the work that is due. There is no such work before `deadline_ns`."""
+        self._enter(self._role.tick(now_ns), now_ns)
+
+    def peer_alive(self, peer: str, now_ns: int) -> None:
+        """Note that a server is heard. The next message to it should be a `digest`."""
+        self._replica.alive.add(peer)
+        self._enter(self._role.peer_alive(peer, now_ns), now_ns)
+
+    def peer_lost(self, peer: str, now_ns: int) -> None:
+        """Note that a server has been silent too long, or has reset its connection."""
+        self._replica.alive.discard(peer)
+        self._enter(self._role.peer_lost(peer, now_ns), now_ns)
+
+    def digest(self, peer: str) -> Digest:
+        """Term and leader of this member, for a server that it meets again.
+
+        A follower names its leader only if that has sent it an append since it follows it.
+        """
+        return Digest(self.name, peer, self.term, self._role.known_leader)
+
+    def step(self, message: Message, now_ns: int) -> None:
+        """Answer a message."""
+        check(message.to == self._replica.name, "a message is for this member")
+        kind = type(message)
+        if kind is PreVote:
+            self._answer_pre_vote(message, now_ns)  # type: ignore[arg-type]
+        elif kind is PreVoteReply:
+            self._count_pre_vote(message, now_ns)  # type: ignore[arg-type]
+        elif message.term < self._replica.term:
+            self._answer_stale(message)
+        elif kind is Vote:
+            self._answer_vote(message, now_ns)  # type: ignore[arg-type]
+        else:
+            self._follow_term(message, now_ns)
+            self._enter(_HANDLERS[kind](self._role, message, now_ns), now_ns)
+
+    def _follow_term(self, message: Message, now_ns: int) -> None:
+        """Enter the term of a message, and follow its sender if only a leader can have sent it."""
+        is_from_leader = isinstance(message, Append | InstallSnapshot)
+        is_newer = message.term > self._replica.term
+        is_campaigning = self._role.name in (RoleName.PRE_CANDIDATE, RoleName.CANDIDATE)
+        if is_newer or (is_from_leader and is_campaigning):
+            leader = message.sender if is_from_leader else NOBODY
+            self._enter(Transition(RoleName.FOLLOWER, message.term, leader), now_ns)
+
+    def _answer_stale(self, message: Message) -> None:
+        """Tell a leader, a candidate or a returning server of an earlier term about this one."""
+        replica = self._replica
+        if isinstance(message, Append | InstallSnapshot | Digest):
+            replica.replies.append(self.digest(message.sender))
+            self._role.show_leader(message.sender)
+        elif isinstance(message, Vote):
+            replica.replies.append(VoteReply(replica.name, message.sender, replica.term, False))
+
+    def _distrust(self, message: PreVote | Vote, now_ns: int) -> None:
+        """Cease to follow a leader that campaigns itself."""
+        replica = self._replica
+        if message.sender == replica.leader and message.term > replica.term:
+            self._enter(Transition(RoleName.FOLLOWER, replica.term), now_ns)
+
+    def _answer_pre_vote(self, message: PreVote, now_ns: int) -> None:
+        self._distrust(message, now_ns)
+        trusts_leader = self._role.trusts_leader
+        reply = election.pre_vote_reply(self._replica, message, trusts_leader)
+        self._replica.messages.append(reply)
+        if trusts_leader:
+            self._role.show_leader(message.sender)
+
+    def _count_pre_vote(self, message: PreVoteReply, now_ns: int) -> None:
+        term = self._replica.term
+        if message.term > term and not message.granted:
+            self._enter(Transition(RoleName.FOLLOWER, message.term), now_ns)
+        elif not message.granted or message.term == term + 1:
+            self._enter(self._role.on_pre_vote_reply(message, now_ns), now_ns)
+
+    def _answer_vote(self, message: Vote, now_ns: int) -> None:
+        self._distrust(message, now_ns)
+        if message.term > self._replica.term:
+            if self._role.trusts_leader and not message.forced:
+                self._role.show_leader(message.sender)
+                return
+            self._enter(Transition(RoleName.FOLLOWER, message.term), now_ns)
+        reply = election.vote_reply(self._replica, message)
+        self._replica.replies.append(reply)
+        if reply.granted:
+            self._role.vote_granted(now_ns)
+
+    # --- roles ----------------------------------------------------------------------------------
+
+    def _enter(self, transition: Transition | None, now_ns: int) -> None:
+        """Carry out transitions until a role stays."""
+        while transition is not None:
+            replica = self._replica
+            if transition.term > replica.term:
+                replica.enter_term(transition.term)
+            check(transition.term == replica.term, "a role belongs to the present term")
+            replica.leader = NOBODY
+            match transition.role:
+                case RoleName.FOLLOWER:
+                    self._role = Follower(replica, transition.leader)
+                case RoleName.PRE_CANDIDATE:
+                    self._role = PreCandidate(replica, now_ns)
+                case RoleName.CANDIDATE:
+                    self._role = Candidate(replica, now_ns, transition.forced)
+                case RoleName.LEADER:
+                    self._role = Leader(replica)
+            transition = self._role.enter(now_ns)
+
+    # --- the driver's requests ------------------------------------------------------------------
+
+    def propose(self, batch: list[bytes], now_ns: int, lease_ns: int = 0) -> int | None:
+        """Append entries with these data. Returns the index of the first, or None if not possible.
+
+        The entries are committed if an entry with this index and the present term is handed out to
+        be applied; if one of another term is, they never will be.
+        """
+        role = self._role
+        return role.propose(batch, now_ns, lease_ns) if isinstance(role, Leader) else None
+
+    def propose_membership(self, target: Membership, now_ns: int) -> int | None:
+        """Begin a change to other members. Returns the index of its first entry, or None."""
+        role = self._role
+        return role.propose_membership(target, now_ns) if isinstance(role, Leader) else None
+
+    def transfer_leadership(self, to: str, now_ns: int) -> bool:
+        """Begin to hand over to another voter. Returns whether that is possible now."""
+        return isinstance(self._role, Leader) and self._role.transfer(to, now_ns)
+
+    def resign(self, now_ns: int) -> None:
+        """Cease to lead, for instance because this server's disk has failed."""
+        if isinstance(self._role, Leader):
+            self._enter(self._role.resign(), now_ns)
+
+    def resume_voting(self, now_ns: int) -> None:
+        """Vote with what this member has, although it may have forgotten.
+
+        For a majority of members that have all forgotten. Committed entries may be lost by it; the
+        decision is the driver's (CONSISTENCY.md section 1), never the core's.
+        """
+        self._replica.recovery = TRUSTED
+        self._enter(Transition(RoleName.FOLLOWER, self.term, self.leader), now_ns)
+
+    def snapshot_failed(self, peer: str) -> None:
+        """Note that a snapshot did not reach a follower. It is offered again."""
+        if isinstance(self._role, Leader):
+            self._role.retry_snapshot(peer)
+
+    def trim(self, index: int) -> Snapshot:
+        """Give up the log up to an applied index. Returns the place of the snapshot that replaces
+        it."""
+        return self._replica.log.trim(index)
+
+    # --- work -----------------------------------------------------------------------------------
+
+    def ready(self, now_ns: int) -> Ready | None:
+        """Take all work there is, or None. See `ready` for the order in which it must be done."""
+        replica = self._replica
+        log = replica.log
+        self._role.flush(now_ns)
+        number = self._portions + 1
+        snapshot, entries = log.take_unwritten(number) if log.has_unwritten else (None, [])
+        must_sync = replica.is_hard_state_new
+        hard_state = replica.take_hard_state(bool(entries) or snapshot is not None)
+        committed = log.take_committed(replica.config.apply_bytes_max)
+        messages, replica.messages = replica.messages, []
+        replies, replica.replies = replica.replies, []
+        if not (messages or replies or entries or committed or hard_state or snapshot):
+            return None
+        self._portions = number
+        return Ready(number, messages, snapshot, hard_state, must_sync, entries, replies, committed)
+
+    def written(self, ready: Ready, now_ns: int) -> None:
+        """Note that a portion of work is written, as `Ready` demands it."""
+        check(ready.number == self._written + 1, "writes are reported in order, each once")
+        self._written = ready.number
+        self._replica.log.written(ready.number, ready.snapshot)
+        if ready.hard_state is not None:
+            self._replica.hard_state_written(ready.hard_state)
+        self._enter(self._role.written(now_ns), now_ns)
+
+    def applied_to(self, index: int) -> None:
+        """Note that the state machine has applied all entries up to an index."""
+        self._replica.log.applied_to(index)

@@ -1,0 +1,114 @@
+"""The state of one member that outlives its roles: term, vote, log, live servers, messages to send.
+
+A role holds a replica and changes it. The replica knows no roles.
+"""
+
+from typing import final
+
+from headwater.base.entropy import Entropy
+from headwater.base.invariants import check
+from headwater.raft.config import RaftConfig
+from headwater.raft.log import RaftLog
+from headwater.raft.messages import Message
+from headwater.raft.storage import NOBODY, TRUSTED, HardState, SavedState, Storage
+
+
+@final
+class Replica:
+    """One member of one group."""
+
+    __slots__ = (
+        "alive",
+        "config",
+        "durable_term",
+        "durable_vote",
+        "entropy",
+        "leader",
+        "log",
+        "messages",
+        "name",
+        "recovery",
+        "replies",
+        "saved",
+        "term",
+        "vote",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        config: RaftConfig,
+        entropy: Entropy,
+        storage: Storage,
+        saved: SavedState,
+        recovery: int,
+    ) -> None:
+        fault = config.fault()
+        check(not fault, fault)
+        hard_state = saved.hard_state
+        self.name = name
+        self.config = config
+        self.entropy = entropy
+        self.log = RaftLog(storage, saved, config.log_memory_bytes_max)
+        self.term = self.durable_term = hard_state.term
+        self.vote = self.durable_vote = hard_state.vote
+        self.recovery = recovery or hard_state.recovery
+        self.leader = NOBODY
+        """The leader of this term, if its server is believed to be alive."""
+        self.alive: set[str] = set()
+        self.saved = hard_state
+        """The hard state that was handed out last."""
+        self.messages: list[Message] = []
+        self.replies: list[Message] = []
+
+    @property
+    def may_campaign(self) -> bool:
+        """Whether this member may stand for election: it is a voter and has forgotten nothing.
+
+        A voter that is to leave may have to lead once more, because no other has the entry by which
+        it leaves. It then counts the votes of the others alone, and resigns when the entry is
+        committed.
+        """
+        return self.recovery == TRUSTED and self.log.may_be_voter(self.name)
+
+    def enter_term(self, term: int) -> None:
+        """Move to a later term, in which this member has not voted."""
+        check(term > self.term, "terms only grow")
+        self.term = term
+        self.vote = NOBODY
+        self.leader = NOBODY
+
+    def grant(self, candidate: str) -> None:
+        """Give the vote of this term to a candidate."""
+        check(self.recovery == TRUSTED, "a member that has forgotten does not vote")
+        check(self.vote in (NOBODY, candidate), "a member votes once in a term")
+        self.vote = candidate
+
+    @property
+    def is_hard_state_new(self) -> bool:
+        """Whether term, vote or recovery number differ from those that were handed out."""
+        saved = self.saved
+        return self.term != saved.term or self.vote != saved.vote or self.recovery != saved.recovery
+
+    def take_hard_state(self, has_write: bool) -> HardState | None:
+        """The hard state to write. A new commit index rides with another write.
+
+        The commit index covers only entries that are written already, so that it never reaches the
+        disk before them.
+        """
+        commit = min(self.log.commit, self.log.stable)
+        if self.is_hard_state_new or (has_write and commit != self.saved.commit):
+            self.saved = HardState(self.term, self.vote, commit, self.recovery)
+            return self.saved
+        return None
+
+    def hard_state_written(self, hard_state: HardState) -> None:
+        """Note that a hard state is durable."""
+        check(hard_state.term >= self.durable_term, "terms on disk only grow")
+        self.durable_term = hard_state.term
+        self.durable_vote = hard_state.vote
+
+    def patience_ns(self) -> int:
+        """The time after which a member without leader campaigns: one to two election timeouts."""
+        timeout_ns = self.config.election_timeout_ns
+        return timeout_ns + self.entropy.below(timeout_ns)

@@ -1,0 +1,136 @@
+"""The door to the core: terms, requests, and the order of finished writes."""
+
+import pytest
+
+from headwater.base.invariants import InvariantViolation
+from headwater.raft.membership import membership_of
+from headwater.raft.messages import (
+    Append,
+    AppendReply,
+    Digest,
+    Message,
+    PreVote,
+    PreVoteReply,
+    Vote,
+    VoteReply,
+)
+from headwater.raft.role import RoleName
+from tests.kit.raft_member import Member
+
+
+def test_a_message_of_a_later_term_makes_a_leader_follow() -> None:
+    member = Member()
+    member.lead()
+    member.step(AppendReply("b", "a", 5, 1, 1))
+    assert (member.node.role, member.node.term, member.node.leader) == (
+        RoleName.FOLLOWER,
+        5,
+        "",
+    )
+
+
+@pytest.mark.parametrize(
+    ("message", "answer"),
+    [
+        (Append("b", "a", 1, 1, 1, [], 1), Digest("a", "b", 4, "c")),
+        (Digest("b", "a", 1, "b"), Digest("a", "b", 4, "c")),
+        (Vote("b", "a", 1, 9, 9, True), VoteReply("a", "b", 4, False)),
+        (PreVote("b", "a", 1, 9, 9), PreVoteReply("a", "b", 4, False)),
+        (VoteReply("b", "a", 1, True), None),
+        (AppendReply("b", "a", 1, 1, 1), None),
+    ],
+)
+def test_a_question_of_an_earlier_term_is_answered_with_the_later_one(
+    message: Message, answer: Message | None
+) -> None:
+    member = Member()
+    member.step(Append("c", "a", 4, 1, 1, [], 1))
+    assert member.step(message) == ([] if answer is None else [answer])
+
+
+def test_only_a_forced_vote_deposes_a_leader_that_is_heard() -> None:
+    member = Member()
+    member.step(Append("c", "a", 4, 1, 1, [], 1))
+    assert member.step(Vote("b", "a", 5, 9, 9, False)) == []
+    assert member.node.term == 4
+    assert member.step(Vote("b", "a", 5, 9, 9, True)) == [VoteReply("a", "b", 5, True)]
+
+
+def test_a_leader_that_campaigns_is_believed_not_to_lead() -> None:
+    member = Member()
+    member.step(Append("c", "a", 4, 1, 1, [], 1))
+    assert member.step(PreVote("c", "a", 5, 9, 9)) == [PreVoteReply("a", "c", 5, True)]
+    assert member.node.leader == ""
+
+
+def test_a_late_pre_vote_of_the_present_leader_changes_nothing() -> None:
+    member = Member()
+    member.step(Append("c", "a", 4, 1, 1, [], 1))
+    member.step(PreVote("c", "a", 4, 9, 9))
+    assert member.node.leader == "c"
+
+
+def test_a_message_for_another_member_is_a_violation() -> None:
+    member = Member()
+    with pytest.raises(InvariantViolation, match="for this member"):
+        member.node.step(Digest("b", "c", 1, ""), member.now_ns)
+
+
+def test_writes_are_reported_in_the_order_in_which_they_were_taken() -> None:
+    member = Member()
+    member.lead()
+    node, now_ns = member.node, member.now_ns
+    node.propose([b"x"], now_ns)
+    first = node.ready(now_ns)
+    node.propose([b"y"], now_ns)
+    second = node.ready(now_ns)
+    assert first is not None
+    assert second is not None
+    with pytest.raises(InvariantViolation, match="in order"):
+        node.written(second, now_ns)
+
+
+def test_requests_to_a_member_that_does_not_lead_are_refused() -> None:
+    node = Member().node
+    assert node.propose([b"x"], 1) is None
+    assert node.propose_membership(membership_of("ab"), 1) is None
+    assert not node.transfer_leadership("b", 1)
+    assert node.progress_of("b") is None
+    node.resign(1)
+    node.snapshot_failed("b")
+    assert node.role is RoleName.FOLLOWER
+
+
+def test_a_member_that_forgot_says_so_on_disk_before_anything_else() -> None:
+    member = Member(has_forgotten=True)
+    assert member.disk.files.hard_state.recovery != 0
+    assert not member.node.may_vote
+    assert member.node.deadline_ns is None
+
+
+def test_a_member_is_told_to_vote_with_what_it_has() -> None:
+    member = Member(has_forgotten=True)
+    member.node.resume_voting(member.now_ns)
+    member.work()
+    assert member.node.may_vote
+    assert member.node.deadline_ns is not None
+    assert member.disk.files.hard_state.recovery == 0
+
+
+def test_a_silent_group_has_no_work_and_no_deadline() -> None:
+    member = Member()
+    member.lead()
+    member.confirm("b", "c")
+    member.confirm("b", "c")
+    assert member.node.deadline_ns is None
+    assert member.node.ready(member.now_ns) is None
+    member.node.tick(member.now_ns + 10**12)
+    assert member.node.ready(member.now_ns) is None
+
+
+def test_facts_are_those_of_the_member() -> None:
+    member = Member()
+    member.lead()
+    node = member.node
+    assert (node.name, node.vote, node.leader) == ("a", "a", "a")
+    assert node.membership == membership_of("abc")
