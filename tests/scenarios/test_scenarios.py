@@ -4,17 +4,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.scenarios import outcome, script
+from tests.scenarios import outcome, raft_script, script
 
 FOLDER = Path(__file__).parent
 SCENARIOS = sorted(FOLDER.glob("*/*.txt"))
-ROOMS = ("core", "streams", "consumers", "recovery")
+ROOMS = ("core", "streams", "consumers", "recovery", "raft")
 
 
 @pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_scenario(path: Path, rewrite: bool) -> None:
     written = path.read_text()
-    happened = script.run(written)
+    happened = (raft_script if path.parent.name == "raft" else script).run(written)
     if rewrite:
         path.write_text(happened)
     else:
