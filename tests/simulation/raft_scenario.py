@@ -1,0 +1,289 @@
+"""Runs of a group under random faults, and the profiles that say which faults there are."""
+
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import permutations
+from typing import Final
+
+from headwater.raft.membership import membership_of
+from headwater.raft.node import RaftNode
+from tests.simulation.raft_checks import demand
+from tests.simulation.raft_cluster import MS, Cluster, Conditions, Server
+
+S: Final = 1_000 * MS
+
+
+@dataclass(frozen=True)
+class Profile:
+    """The faults of a run, with their weights."""
+
+    faults: dict[str, int]
+    weather: Conditions = field(default_factory=Conditions)
+    names: int = 5
+    voters: int = 3
+    duration_ns: int = 8 * S
+    fault_ns: int = 300 * MS
+    propose_ns: int = 40 * MS
+    is_leader_stable: bool = False
+    """Whether no fault touches the leader, so that it must lead to the end."""
+    is_calm: bool = False
+    """Whether nothing fails, not even a connection."""
+
+
+ALL_FAULTS: Final = {
+    "cut": 3,
+    "one_way": 3,
+    "isolate": 3,
+    "heal": 5,
+    "kill": 4,
+    "power": 3,
+    "slow": 2,
+    "reset": 2,
+    "transfer": 1,
+    "membership": 3,
+    "wipe": 1,
+    "hunt": 1,
+}
+ROUGH: Final = Conditions(loss=0.05, doubling=0.05, late=0.05, delay_ns=20 * MS, write_ns=10 * MS)
+
+EVERYTHING: Final = Profile(ALL_FAULTS, ROUGH)
+UNSYNCED: Final = Profile(ALL_FAULTS, replace(ROUGH, synced=False))
+CALM: Final = Profile({"exchange_one": 1, "transfer": 1}, duration_ns=3 * S, is_calm=True)
+
+# Profiles that provoke what one defence prevents.
+RESTARTS: Final = Profile(
+    {"kill": 6, "power": 6, "slow": 3, "cut": 2, "heal": 3},
+    replace(ROUGH, write_ns=60 * MS),
+    names=3,
+    fault_ns=80 * MS,
+)
+FIGURE_8: Final = Profile(
+    {"hunt": 1},
+    Conditions(append_entries_max=1, delay_ns=60 * MS),
+    names=5,
+    voters=5,
+    fault_ns=120 * MS,
+    propose_ns=20 * MS,
+)
+RETURNS: Final = Profile(
+    {"isolate_follower": 1, "heal": 1},
+    Conditions(),
+    names=3,
+    fault_ns=600 * MS,
+    is_leader_stable=True,
+)
+EXCHANGES: Final = Profile(
+    {"membership": 6, "cut": 3, "isolate": 3, "heal": 3, "kill": 1},
+    replace(ROUGH, loss=0.1),
+    names=6,
+    fault_ns=150 * MS,
+)
+SILENCE: Final = Profile(
+    {"membership": 3, "reset": 6, "kill": 2, "transfer": 3},
+    replace(ROUGH, loss=0.1),
+    names=5,
+    propose_ns=600 * MS,
+)
+
+
+class Run:
+    """One group under one profile."""
+
+    def __init__(self, seed: int, profile: Profile) -> None:
+        names = [f"s{number}" for number in range(1, profile.names + 1)]
+        self.profile = profile
+        weather = replace(profile.weather)
+        self.cluster = Cluster(seed, names, names[: profile.voters], weather)
+        self.rng = self.cluster.rng
+        self.proposals = 0
+        self.faults: dict[str, int] = {}
+        self._is_over = False
+
+    def run(self) -> "Run":
+        """Faults, then peace; in the end everybody agrees."""
+        cluster = self.cluster
+        cluster.at(0, self._propose)
+        if self.profile.faults:
+            cluster.at(600 * MS, self._fault)
+        cluster.run(cluster.now_ns + self.profile.duration_ns)
+        self._is_over = True
+        self._make_peace()
+        self._demand_agreement()
+        if self.profile.is_leader_stable:
+            terms = len(cluster.checks.leaders)
+            demand(terms == 1, f"a leader that had its quorum was deposed {terms - 1} times")
+        return self
+
+    # --- clients --------------------------------------------------------------------------------
+
+    def _propose(self) -> None:
+        cluster = self.cluster
+        for node in cluster.leaders():
+            self.proposals += 1
+            count = 1 + self.rng.randrange(3)
+            cluster.propose(node, [b"%d.%d" % (self.proposals, each) for each in range(count)])
+        if not self._is_over:
+            cluster.at(self.rng.randrange(2 * self.profile.propose_ns), self._propose)
+
+    # --- faults ---------------------------------------------------------------------------------
+
+    def _fault(self) -> None:
+        if self._is_over:
+            return
+        faults = self.profile.faults
+        (name,) = self.rng.choices(list(faults), list(faults.values()))
+        server = self.rng.choice(list(self.cluster.servers.values()))
+        if name in ("kill", "power", "slow") and self.rng.random() < 0.5:
+            leaders = self.cluster.leaders()
+            if leaders:
+                server = self.cluster.servers[self.rng.choice(leaders).name]
+        self.faults[name] = self.faults.get(name, 0) + 1
+        getattr(self, f"_{name}")(server)
+        self.cluster.at(self.rng.randrange(2 * self.profile.fault_ns), self._fault)
+
+    def _other(self, server: Server) -> str:
+        return self.rng.choice([name for name in self.cluster.servers if name != server.name])
+
+    def _cut(self, server: Server) -> None:
+        other = self._other(server)
+        self.cluster.cuts |= {(server.name, other), (other, server.name)}
+
+    def _one_way(self, server: Server) -> None:
+        self.cluster.cuts.add((server.name, self._other(server)))
+
+    def _isolate(self, server: Server) -> None:
+        for other in self.cluster.servers:
+            if other != server.name:
+                self.cluster.cuts |= {(server.name, other), (other, server.name)}
+
+    def _isolate_follower(self, server: Server) -> None:
+        if all(node.name != server.name for node in self.cluster.leaders()):
+            self._heal(server)
+            self._isolate(server)
+
+    def _heal(self, server: Server) -> None:
+        self.cluster.cuts.clear()
+
+    def _kill(self, server: Server) -> None:
+        self.cluster.stop(server)
+        self._start_later(server)
+
+    def _hunt(self, server: Server) -> None:
+        """Kill leaders before they have replicated much, and let them come back soon."""
+        for node in self.cluster.leaders():
+            hunted = self.cluster.servers[node.name]
+            # Messages on their way are lost with their connection.
+            self._isolate(hunted)
+            self.cluster.stop(hunted)
+            self.cluster.at(self.rng.randrange(600 * MS), partial(self._return, hunted))
+
+    def _return(self, server: Server) -> None:
+        self.cluster.cuts = {cut for cut in self.cluster.cuts if server.name not in cut}
+        self.cluster.start(server)
+
+    def _power(self, server: Server) -> None:
+        if self.cluster.weather.synced or self._may_forget(server):
+            self.cluster.stop(server, power=True)
+            self._start_later(server)
+
+    def _wipe(self, server: Server) -> None:
+        if self._may_forget(server):
+            self.cluster.stop(server, power=True)
+            server.disk.wipe()
+            server.has_forgotten = True
+            self._start_later(server)
+
+    def _may_forget(self, server: Server) -> bool:
+        """Whether the others can bring a server back that forgets: no more than one at a time."""
+        nodes = self.cluster.nodes()
+        return (
+            len(nodes) == len(self.cluster.servers)
+            and all(node.may_vote for node in nodes)
+            and all(
+                len(half) >= 3
+                for node in nodes
+                for half in (node.membership.voters, node.membership.outgoing)
+                if server.name in half
+            )
+        )
+
+    def _start_later(self, server: Server) -> None:
+        self.cluster.at(self.rng.randrange(1_500 * MS), partial(self.cluster.start, server))
+
+    def _slow(self, server: Server) -> None:
+        server.slow_until_ns = self.cluster.now_ns + self.rng.randrange(2 * S)
+
+    def _reset(self, server: Server) -> None:
+        self.cluster.reset_connection(server.name, self._other(server))
+
+    def _transfer(self, server: Server) -> None:
+        for node in self.cluster.leaders():
+            node.transfer_leadership(server.name, self.cluster.now_ns)
+            self.cluster.plan_turn(self.cluster.servers[node.name])
+
+    def _membership(self, server: Server) -> None:
+        for node in self.cluster.leaders():
+            self._change(node)
+            self.cluster.plan_turn(self.cluster.servers[node.name])
+
+    def _change(self, node: RaftNode) -> None:
+        """Exchange members at random; all present ones may go at once."""
+        names = list(self.cluster.servers)
+        known = [*node.membership.members()] if self.rng.random() < 0.7 else names
+        voters = self.rng.sample(known, min(len(known), self.rng.choice([1, 2, 3, 3, 3, 4, 5])))
+        learners = [name for name in names if name not in voters and self.rng.random() < 0.5]
+        node.propose_membership(membership_of(voters, learners), self.cluster.now_ns)
+
+    def _exchange_one(self, server: Server) -> None:
+        """Let one voter join or leave."""
+        for node in self.cluster.leaders():
+            voters = {*node.membership.voters} ^ {server.name}
+            if len(voters) >= 2:
+                node.propose_membership(membership_of(voters), self.cluster.now_ns)
+                self.cluster.plan_turn(self.cluster.servers[node.name])
+
+    # --- the end --------------------------------------------------------------------------------
+
+    def _make_peace(self) -> None:
+        cluster = self.cluster
+        cluster.cuts.clear()
+        weather = cluster.weather
+        weather.loss = weather.doubling = weather.late = 0.0
+        for server in cluster.servers.values():
+            server.slow_until_ns = 0
+            cluster.start(server)
+        cluster.run(cluster.now_ns + 1 * S)
+        if not self.profile.is_calm:
+            # Each pair meets again once the network is whole.
+            for first, second in permutations(cluster.servers, 2):
+                cluster.reset_connection(first, second)
+        cluster.run(cluster.now_ns + 5 * S)
+
+    def _demand_agreement(self) -> None:
+        """After peace there is a leader, and an entry of it reaches every member."""
+        cluster = self.cluster
+        leaders = [node for node in cluster.leaders() if node.is_ready]
+        if not leaders and not all(node.may_vote for node in cluster.nodes()):
+            # A majority that has forgotten waits for an operator.
+            self.faults["stuck"] = 1
+            return
+        demand(len(leaders) == 1, f"liveness: {[node.name for node in leaders]} lead")
+        (leader,) = leaders
+        self._demand_silence(leader)
+        index = cluster.propose(leader, [b"last"])
+        demand(index is not None, "liveness: a leader in peace accepts proposals")
+        cluster.run(cluster.now_ns + 1 * S)
+        self._demand_silence(leader)
+
+    def _demand_silence(self, leader: RaftNode) -> None:
+        """All members have everything, know it, and have no timers."""
+        for name in leader.membership.members():
+            node = self.cluster.servers[name].node
+            demand(node is not None, f"liveness: {name} does not run")
+            if node is not None:
+                is_settled = node.log.applied == leader.log.last_index
+                demand(is_settled, f"liveness: {name} has not applied {leader.log.last_index}")
+                demand(node.may_vote, f"liveness: {name} is not readmitted")
+                demand(
+                    node.deadline_ns is None, f"liveness: {name} has a timer though all is quiet"
+                )

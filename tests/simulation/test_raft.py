@@ -1,0 +1,147 @@
+"""The consensus core under faults, many seeds, and with each of its defences taken out."""
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from headwater.raft import leader, membership
+from headwater.raft.candidate import PreCandidate
+from headwater.raft.follower import Follower
+from headwater.raft.messages import Digest, Message, Vote, VoteReply
+from headwater.raft.node import RaftNode
+from headwater.raft.ready import Ready
+from headwater.raft.replica import Replica
+from headwater.raft.role import RoleName, Transition
+from headwater.testing import seeds
+from tests.simulation.raft_checks import Violation
+from tests.simulation.raft_scenario import (
+    CALM,
+    EVERYTHING,
+    EXCHANGES,
+    FIGURE_8,
+    RESTARTS,
+    RETURNS,
+    SILENCE,
+    UNSYNCED,
+    Profile,
+    Run,
+)
+
+SEEDS = 100
+
+
+@pytest.mark.parametrize("profile", [EVERYTHING, UNSYNCED], ids=["synced", "unsynced"])
+@pytest.mark.parametrize("seed", seeds(SEEDS))
+def test_the_four_promises_hold_at_every_step(seed: int, profile: Profile) -> None:
+    run = Run(seed, profile).run()
+    assert run.cluster.checks.committed
+
+
+# --- each defence taken out ----------------------------------------------------------------------
+
+Defence = Callable[[pytest.MonkeyPatch], None]
+SEEDS_FOR_PLANTED_BUGS = 200
+SEEDS_WITHOUT_FAULTS = 3
+
+
+def _sent_at_once(patch: pytest.MonkeyPatch, *kinds: type[Message]) -> None:
+    ready = RaftNode.ready
+
+    def without_waiting(self: RaftNode, now_ns: int) -> Ready | None:
+        work = ready(self, now_ns)
+        if work is not None:
+            work.messages += [each for each in work.replies if isinstance(each, kinds)]
+            work.replies = [each for each in work.replies if not isinstance(each, kinds)]
+        return work
+
+    patch.setattr(RaftNode, "ready", without_waiting)
+
+
+def _no_wait_for_the_vote(patch: pytest.MonkeyPatch) -> None:
+    _sent_at_once(patch, Vote, VoteReply)
+
+
+def _no_wait_for_the_entries(patch: pytest.MonkeyPatch) -> None:
+    def confirm_at_once(self: Follower, now_ns: int) -> None:
+        if self._is_reply_due and self.replica.leader:
+            self._is_reply_due = False
+            self.replica.messages.append(self._confirmation())
+
+    patch.setattr(Follower, "flush", confirm_at_once)
+
+
+def _no_entry_of_the_own_term(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(leader, "protects_earlier_entries", lambda log, index, term: True)
+
+
+def _no_pre_vote(patch: pytest.MonkeyPatch) -> None:
+    def campaign_at_once(self: PreCandidate, now_ns: int) -> Transition:
+        return Transition(RoleName.CANDIDATE, self.replica.term + 1)
+
+    patch.setattr(PreCandidate, "enter", campaign_at_once)
+
+
+def _no_joint_membership(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(membership, "change", lambda current, target: target)
+
+
+def _no_memory_of_forgetting(patch: pytest.MonkeyPatch) -> None:
+    begin = Replica.__init__
+
+    def trusted(self: Replica, *arguments: Any) -> None:
+        begin(self, *arguments)
+        self.recovery = 0
+
+    patch.setattr(Replica, "__init__", trusted)
+
+
+def _no_comparison(patch: pytest.MonkeyPatch) -> None:
+    step = RaftNode.step
+
+    def without_digests(self: RaftNode, message: Message, now_ns: int) -> None:
+        if not isinstance(message, Digest):
+            step(self, message, now_ns)
+
+    patch.setattr(RaftNode, "step", without_digests)
+
+
+def violates(seed: int, profile: Profile, found: str) -> bool:
+    """Whether a run breaks a promise of a kind. It may break another one first."""
+    try:
+        Run(seed, profile).run()
+    except Violation as violation:
+        return re.match(found, str(violation)) is not None
+    return False
+
+
+DEFENCES: list[tuple[Defence, Profile, str]] = [
+    (_no_wait_for_the_vote, RESTARTS, "election"),
+    (_no_wait_for_the_entries, RESTARTS, "completeness|committed"),
+    (_no_entry_of_the_own_term, FIGURE_8, "completeness|committed"),
+    (_no_pre_vote, RETURNS, ".*deposed"),
+    (_no_joint_membership, EXCHANGES, "election|completeness|committed"),
+    (_no_memory_of_forgetting, UNSYNCED, "completeness|committed|election"),
+    (_no_comparison, SILENCE, "liveness"),
+]
+NAMES = [defence.__name__.removeprefix("_") for defence, _, _ in DEFENCES]
+
+
+@pytest.mark.parametrize(("defence", "profile", "found"), DEFENCES, ids=NAMES)
+def test_without_a_defence_a_promise_is_broken(
+    defence: Defence, profile: Profile, found: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    defence(monkeypatch)
+    assert any(violates(seed, profile, found) for seed in range(1, SEEDS_FOR_PLANTED_BUGS + 1))
+
+
+@pytest.mark.parametrize(("defence", "profile", "found"), DEFENCES, ids=NAMES)
+def test_without_a_defence_nothing_shows_while_nothing_fails(
+    defence: Defence, profile: Profile, found: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    defence(monkeypatch)
+    for seed in range(1, SEEDS_WITHOUT_FAULTS + 1):
+        calm = replace(CALM, names=profile.names, voters=profile.voters)
+        assert Run(seed, calm).run().cluster.checks.committed
