@@ -51,6 +51,7 @@ class Conditions:
     loss: float = 0.0
     doubling: float = 0.0
     late: float = 0.0
+    late_ns: int = 400 * MS
     delay_ns: int = 5 * MS
     write_ns: int = 3 * MS
     synced: bool = True
@@ -283,7 +284,7 @@ class Cluster:
                 continue
             delay_ns = self.rng.randrange(weather.delay_ns)
             if self.rng.random() < weather.late:
-                delay_ns += self.rng.randrange(400 * MS)
+                delay_ns += self.rng.randrange(weather.late_ns)
             number = sender.start_number
             self.at(
                 delay_ns, partial(self._deliver, data, message.sender, message.to, number, state)

@@ -65,6 +65,12 @@ FIGURE_8: Final = Profile(
     fault_ns=120 * MS,
     propose_ns=20 * MS,
 )
+WIPES: Final = Profile(
+    {"wipe": 6, "kill": 2, "hunt": 4, "cut": 3, "isolate": 2, "heal": 4},
+    replace(ROUGH, late=0.15, delay_ns=60 * MS, write_ns=30 * MS),
+    names=3,
+    fault_ns=120 * MS,
+)
 RETURNS: Final = Profile(
     {"isolate_follower": 1, "heal": 1},
     Conditions(),

@@ -12,8 +12,10 @@ from headwater.raft.candidate import PreCandidate
 from headwater.raft.follower import Follower
 from headwater.raft.messages import Digest, Message, Vote, VoteReply
 from headwater.raft.node import RaftNode
+from headwater.raft.progress import Progress
 from headwater.raft.ready import Ready
 from headwater.raft.replica import Replica
+from headwater.raft.replication import Replication
 from headwater.raft.role import RoleName, Transition
 from headwater.testing import seeds
 from tests.simulation.raft_checks import Violation
@@ -26,6 +28,7 @@ from tests.simulation.raft_scenario import (
     RETURNS,
     SILENCE,
     UNSYNCED,
+    WIPES,
     Profile,
     Run,
 )
@@ -98,6 +101,13 @@ def _no_memory_of_forgetting(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Replica, "__init__", trusted)
 
 
+def _no_wait_for_the_end_of_the_log(patch: pytest.MonkeyPatch) -> None:
+    def at_the_first_report(self: Replication, progress: Progress) -> int:
+        return progress.recovery if progress.match else 0
+
+    patch.setattr(Replication, "_readmits", at_the_first_report)
+
+
 def _no_comparison(patch: pytest.MonkeyPatch) -> None:
     step = RaftNode.step
 
@@ -124,6 +134,7 @@ DEFENCES: list[tuple[Defence, Profile, str]] = [
     (_no_pre_vote, RETURNS, ".*deposed"),
     (_no_joint_membership, EXCHANGES, "election|completeness|committed"),
     (_no_memory_of_forgetting, UNSYNCED, "completeness|committed|election"),
+    (_no_wait_for_the_end_of_the_log, WIPES, "completeness|committed|election"),
     (_no_comparison, SILENCE, "liveness"),
 ]
 NAMES = [defence.__name__.removeprefix("_") for defence, _, _ in DEFENCES]
