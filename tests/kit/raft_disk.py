@@ -70,12 +70,8 @@ class Disk:
     def saved(self) -> SavedState:
         """The state that a process finds."""
         files = self.files
-        hard_state = files.hard_state
-        # A commit index may be written without its entries reaching the medium.
-        commit = min(hard_state.commit, files.last_index)
-        commit = max(commit, files.snapshot.index)
-        found = HardState(hard_state.term, hard_state.vote, commit, hard_state.recovery)
-        return SavedState(found, files.snapshot, files.last_index, files.snapshot.index)
+        snapshot = files.snapshot
+        return SavedState(files.hard_state, snapshot, files.last_index, snapshot.index)
 
     def entries(self, first: int, last: int, bytes_max: int) -> list[Entry]:
         """Entries of a range, as `Storage` promises them."""

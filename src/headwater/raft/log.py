@@ -63,9 +63,9 @@ class RaftLog:
         check(self.last_index == saved.last_index, "the log ends where its storage says")
         self.stable = self.taken = self.last_index
         self.applied = self.handed_out = saved.applied
-        self.commit = max(saved.hard_state.commit, saved.applied)
-        check(saved.snapshot.index <= saved.applied <= self.commit, "applied entries are committed")
-        check(self.commit <= self.last_index, "committed entries are in the log")
+        check(saved.snapshot.index <= saved.applied <= self.last_index, "applied entries are there")
+        # A member that has forgotten may have lost entries that it knew to be committed.
+        self.commit = max(min(saved.hard_state.commit, self.last_index), saved.applied)
         self._forget_tail()
 
     def _begin_at(self, snapshot: Snapshot) -> None:

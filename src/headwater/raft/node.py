@@ -286,7 +286,11 @@ class RaftNode:
         return isinstance(self._role, Leader) and self._role.transfer(to, now_ns)
 
     def resign(self, now_ns: int) -> None:
-        """Cease to lead, for instance because this server's disk has failed."""
+        """Cease to lead, for instance because this server's disk has failed.
+
+        A group that stops on a server which lives on must resign first: its followers hear the
+        server, and would not look for another leader.
+        """
         if isinstance(self._role, Leader):
             self._enter(self._role.resign(), now_ns)
 

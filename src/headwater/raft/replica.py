@@ -53,6 +53,8 @@ class Replica:
         self.term = self.durable_term = hard_state.term
         self.vote = self.durable_vote = hard_state.vote
         self.recovery = recovery or hard_state.recovery
+        is_whole = hard_state.commit <= saved.last_index
+        check(is_whole or self.recovery != TRUSTED, "a member that lost entries has forgotten")
         self.leader = NOBODY
         """The leader of this term, if its server is believed to be alive."""
         self.alive: set[str] = set()

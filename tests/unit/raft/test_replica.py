@@ -77,3 +77,11 @@ def test_patience_is_one_to_two_election_timeouts() -> None:
     timeout_ns = member.config.election_timeout_ns
     waits = [member.patience_ns() for _ in range(200)]
     assert timeout_ns <= min(waits) < max(waits) < 2 * timeout_ns
+
+
+def test_a_member_that_lost_committed_entries_has_forgotten() -> None:
+    begin = born(membership_of("abc"))
+    saved = SavedState(HardState(3, "", 9), begin.snapshot, 1, 1)
+    with pytest.raises(InvariantViolation, match="lost entries"):
+        replica(saved=saved)
+    assert replica(saved=saved, recovery=7).log.commit == 1
