@@ -180,18 +180,18 @@ class RaftNode:
     def step(self, message: Message, now_ns: int) -> None:
         """Answer a message."""
         check(message.to == self._replica.name, "a message is for this member")
-        kind = type(message)
-        if kind is PreVote:
-            self._answer_pre_vote(message, now_ns)  # type: ignore[arg-type]
-        elif kind is PreVoteReply:
-            self._count_pre_vote(message, now_ns)  # type: ignore[arg-type]
+        if isinstance(message, PreVote):
+            self._answer_pre_vote(message, now_ns)
+        elif isinstance(message, PreVoteReply):
+            self._count_pre_vote(message, now_ns)
         elif message.term < self._replica.term:
             self._answer_stale(message)
-        elif kind is Vote:
-            self._answer_vote(message, now_ns)  # type: ignore[arg-type]
+        elif isinstance(message, Vote):
+            self._answer_vote(message, now_ns)
         else:
             self._follow_term(message, now_ns)
-            self._enter(_HANDLERS[kind](self._role, message, now_ns), now_ns)
+            handler = _HANDLERS[type(message)]
+            self._enter(handler(self._role, message, now_ns), now_ns)
 
     def _follow_term(self, message: Message, now_ns: int) -> None:
         """Enter the term of a message, and follow its sender if only a leader can have sent it."""
