@@ -138,7 +138,6 @@ class Cluster:
             self.now_ns,
             has_forgotten=server.has_forgotten,
         )
-        server.has_forgotten = False
         server.state = server.disk.files.state
         server.states = {server.disk.files.snapshot.index: server.state}
         server.commit_seen = server.node.log.commit
@@ -155,7 +154,7 @@ class Cluster:
             server.disk.lose_power()
         elif power:
             server.disk.sync()
-        server.has_forgotten = power and not self.weather.synced
+        server.has_forgotten |= power and not self.weather.synced
         server.node = None
         server.writes.clear()
         server.writes_end_ns = 0
@@ -234,6 +233,9 @@ class Cluster:
         if ready.snapshot is not None:
             state = server.shipped[ready.snapshot.index]
         server.disk.files.write(ready, state)
+        if ready.hard_state is not None:
+            # From now on the disk says whether the member has forgotten.
+            server.has_forgotten = False
         if self.must_sync(ready):
             server.disk.sync()
 

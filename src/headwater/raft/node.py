@@ -27,7 +27,9 @@ Members that may have forgotten
 
 A driver that finds its state emptied, rolled back or possibly incomplete starts the member with
 `has_forgotten`. The member then draws a recovery number, accepts entries, and neither votes nor
-confirms until a leader readmits that number (see `leader`).
+confirms until a leader readmits that number (see `leader`). The number is part of the hard state. A
+driver that starts again before the first hard state of a member was written must give
+`has_forgotten` again: a second crash does not make the loss undone.
 """
 
 from collections.abc import Callable

@@ -59,7 +59,7 @@ class Progress:
         self.recovery = TRUSTED
         """The recovery number of a follower that has forgotten; it counts for no majority."""
         self.readmit_index = 0
-        """The entry that such a follower needs, and that must be committed without its help."""
+        """The entry that it needs then, and that must be committed without its help."""
         self.is_readmission_sent = False
         self._window: deque[tuple[int, int]] = deque()
         self._window_bytes = 0
@@ -144,6 +144,7 @@ class Progress:
         self.readmit_index = 0
         self.is_readmission_sent = False
         self.match = 0
+        self.commit_known = 0
 
     def _empty_window(self) -> None:
         self._window.clear()
