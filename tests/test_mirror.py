@@ -80,7 +80,7 @@ WITHOUT_A_UNIT_TEST: Final[Mapping[str, str]] = {
         "block_counts filter_cursor index_snapshot sorted_page subject_filter subject_order "
         "subject_table walks"
     ),
-    "store/log": "memory_log",
+    "store/log": "memory_log recovered",
     "store/recovery": "inspection stream_inspection",
     "store/upkeep": "checkpoint_writing log_check log_sync",
     "testing": "clock disk_faults disk_folders entropy pytest_plugin tcp trace",

@@ -78,4 +78,6 @@ class Machine:
         # A log that goes on above its reservation has lost sequences that nobody was told of.
         last_sequence = min((first - 1 for first, _ in log.lost), default=log.last_sequence)
         counts = (log.messages, log.byte_count, last_sequence)
-        return (*messages, expiring), tuple(self.notes), log.body, counts
+        # A note that was written together with an erasure stays when its entry is applied again.
+        notes = tuple(dict.fromkeys(self.notes))
+        return (*messages, expiring), notes, log.body, counts

@@ -31,7 +31,6 @@ All else runs on one thread. A part holds only parts above it in this list, and 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Final, final
 
 from headwater.base.emptying import Container
@@ -44,7 +43,6 @@ from headwater.store.disk.format import (
     ERASED,
     HEADER_BYTES,
     SKIP_BYTES,
-    Entry,
     Record,
     StreamFile,
     decode_records,
@@ -65,7 +63,6 @@ from headwater.store.disk.segment import READ_BYTES, START_BYTES, SegmentFile
 from headwater.store.disk.wal import WriteAhead
 from headwater.store.errors import DiskFullError, StoreError
 from headwater.store.index.log_index import LogIndex
-from headwater.store.index.ranges import RangeSet
 from headwater.store.index.segment_index import SegmentIndex
 from headwater.store.log.availability import Availability
 from headwater.store.log.batch_records import (
@@ -95,6 +92,7 @@ from headwater.store.log.message_log import (
     MessageLog,
     StoredMessage,
 )
+from headwater.store.log.recovered import Recovered
 from headwater.store.log.segments import SEGMENT_BYTES_MAX, LogSegments
 from headwater.store.log.stream_file import StreamFileWriter
 from headwater.store.upkeep.journal_rewriting import JournalRewriting
@@ -108,23 +106,6 @@ SKIPPED_IN_PLACE_MAX: Final = 65_536
 EMPTIED_BYTES_MIN: Final = 1024 * 1024
 # Units of work to remove the file of a segment, which may be large.
 REMOVAL_COST: Final = 4096
-
-
-@dataclass(frozen=True, slots=True)
-class Recovered:
-    """Facts about a log, besides its index, that were found when it was opened."""
-
-    findings: Findings = field(default_factory=Findings)
-    lost: RangeSet = field(default_factory=RangeSet)
-    # The callers' entries of the journal, in order.
-    entries: list[Entry] = field(default_factory=list)
-    # Sequences of messages that expire, and when.
-    expiries: list[tuple[int, int]] = field(default_factory=list)
-    # The segment and the sequence with which the checkpoint ends; 0 without one.
-    checkpoint_segment: int = 0
-    checkpoint_sequence: int = 0
-    # The log's last sequence when the last entry of the journal was written.
-    journal_sequence: int = 0
 
 
 @final
@@ -474,15 +455,18 @@ class FileLog(MessageLog):
         if not there:
             self.write_entries(entries)
             return 0
+        # Whether the deletion is the first effect of its entry, if the log has entries.
+        is_first = self.durability.has_entries and self.durability.redo.is_current
         try:
-            if erase and not self.durability.has_entries:
+            if erase and not is_first:
                 self.durability.forget_frames()
             deleted = (DELETED, encode_ranges(as_ranges(there)))
             self.journal.write_with_callers([deleted], entries, makes_room=True)
             if erase:
-                # Before anything is destroyed it must be known to be deleted. An entry that is
-                # applied again finds the message deleted, and what the caller wrote about it.
-                self.durability.secure_upkeep()
+                # Before anything is destroyed it must be known to be deleted, also to an entry
+                # that is applied again.
+                if is_first:
+                    self.durability.secure_upkeep()
                 self.durability.secure_caller_entries()
                 self.journal.sync()
                 self.segments.erase(there)

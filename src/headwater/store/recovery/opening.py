@@ -1,7 +1,4 @@
-"""Making a log on disk, and opening one that is there.
-
-The table of what may be wrong with it, and what is done then, is in `store.recovery.recovery`.
-"""
+"""Making a log on disk, and opening one; `store.recovery.recovery` has the table of damage."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -46,8 +43,9 @@ from headwater.store.disk.wal import Extent
 from headwater.store.index.log_index import Footer, LogIndex, SegmentIndex, decode_footer
 from headwater.store.index.ranges import RangeSet
 from headwater.store.log.batch_records import message_size
-from headwater.store.log.file_log import FileLog, Recovered
+from headwater.store.log.file_log import FileLog
 from headwater.store.log.message_log import OfflineError, StoreError
+from headwater.store.log.recovered import Recovered
 from headwater.store.log.segments import SEGMENT_BYTES_MAX
 from headwater.store.recovery.recovery import cut_tail, scan_records
 from headwater.store.upkeep.checkpoint import (
