@@ -46,13 +46,14 @@ def ids_in(headers: list[bytes]) -> list[bytes]:
 class DedupeWindow:
     """Ids in the order of their messages. A window of zero finds and keeps nothing."""
 
-    __slots__ = ("_base", "_dead", "_ids", "_positions", "_sequences", "_timestamps", "_window_ns")
+    __slots__ = ("_base", "_dead", "_positions", "_sequences", "_timestamps", "_window_ns", "ids")
 
     def __init__(self, window_ns: int) -> None:
         check(window_ns >= 0, "a dedupe window has a length")
         self._window_ns = window_ns
         self._positions: dict[bytes, int] = {}
-        self._ids: list[bytes] = []
+        # Ids in the order they came, some of them dropped already; empty if no id is kept.
+        self.ids: list[bytes] = []
         self._sequences = array("Q")
         self._timestamps = array("q")
         # Position of the first element of the columns; the first `_dead` of them are forgotten.
@@ -84,7 +85,7 @@ class DedupeWindow:
             return
         self._forget(timestamp_ns, FORGOTTEN_PER_ADD_MAX)
         self._positions[message_id] = self._base + len(self._sequences)
-        self._ids.append(message_id)
+        self.ids.append(message_id)
         self._sequences.append(sequence)
         self._timestamps.append(timestamp_ns)
 
@@ -99,7 +100,7 @@ class DedupeWindow:
         self._forget(timestamps_ns[-1], FORGOTTEN_PER_ADD_MAX * len(added))
         begin = self._base + len(self._sequences)
         self._positions.update(zip(added, range(begin, begin + len(added)), strict=True))
-        self._ids.extend(added)
+        self.ids.extend(added)
         sequences = range(first_sequence, first_sequence + len(ids))
         self._sequences.extend(compress(sequences, ids))
         self._timestamps.extend(compress(timestamps_ns, ids))
@@ -119,7 +120,7 @@ class DedupeWindow:
 
     def next_end_ns(self) -> int:
         """When the oldest id passes the window; 0 for never."""
-        if self._dead == len(self._ids):
+        if self._dead == len(self.ids):
             return 0
         return self._timestamps[self._dead] + self._window_ns
 
@@ -138,15 +139,15 @@ class DedupeWindow:
 
     def abandon(self) -> list[Container]:
         """Drop all ids after the deletion of the stream. Returns the containers to be emptied."""
-        containers: list[Container] = [self._positions, self._ids]
-        self._positions, self._ids, self._dead = {}, [], 0
+        containers: list[Container] = [self._positions, self.ids]
+        self._positions, self.ids, self._dead = {}, [], 0
         self._sequences, self._timestamps = array("Q"), array("q")
         return containers
 
     def entries(self, now_ns: int) -> Iterator[tuple[bytes, int, int]]:
         """The id, sequence and timestamp of all ids that count at `now_ns`, oldest first."""
-        for index in range(self._dead, len(self._ids)):
-            message_id = self._ids[index]
+        for index in range(self._dead, len(self.ids)):
+            message_id = self.ids[index]
             if self._positions.get(message_id) == self._base + index:
                 timestamp_ns = self._timestamps[index]
                 if now_ns - timestamp_ns < self._window_ns:
@@ -155,14 +156,14 @@ class DedupeWindow:
     def of_messages(self, sequences: Iterable[int]) -> list[tuple[bytes, int, int]]:
         """The id, sequence and timestamp of messages whose ids are kept, even past the window."""
         found: list[tuple[bytes, int, int]] = []
-        if self._dead == len(self._ids):
+        if self._dead == len(self.ids):
             return found
         kept = self._sequences
         first, last = kept[self._dead], kept[-1]
         for sequence in sequences:
             if first <= sequence <= last:
                 index = bisect_left(kept, sequence, self._dead)
-                message_id = self._ids[index]
+                message_id = self.ids[index]
                 # The id may have been published again after its window.
                 is_current = self._positions.get(message_id) == self._base + index
                 if kept[index] == sequence and is_current:
@@ -182,7 +183,7 @@ class DedupeWindow:
     def _forget(self, now_ns: int, count_max: int) -> bool:
         """Drop up to `count_max` ids. Returns whether the next id is past the window too."""
         last_ns = now_ns - self._window_ns
-        ids, timestamps, positions = self._ids, self._timestamps, self._positions
+        ids, timestamps, positions = self.ids, self._timestamps, self._positions
         while self._dead < len(ids) and count_max and timestamps[self._dead] <= last_ns:
             message_id = ids[self._dead]
             ids[self._dead] = b""

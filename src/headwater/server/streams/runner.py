@@ -496,12 +496,15 @@ class StreamRunner:
     def next_due_ns(self) -> int:
         """The time at which the stream may have work to do; 0 if never."""
         stream = self.stream
-        if stream.log.offline or self._due is not None or self.is_held:
+        if stream.log.offline:
+            return 0
+        due_ns = stream.due.next_ns()
+        if not due_ns or self._due is not None or self.is_held:
             return 0
         if stream.log.is_full and (stream.is_behind or not stream.only_lets_go):
             # The stream is looked at again when there is room.
             return 0
-        return stream.next_due_ns()
+        return due_ns
 
     def run_due(self, now_ns: int) -> None:
         """Do the work whose time has come."""

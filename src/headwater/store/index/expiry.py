@@ -22,57 +22,58 @@ COUNT_MAX: Final = 1 << 62
 class ExpiryQueue:
     """Expiry times by sequence."""
 
-    __slots__ = ("_heap",)
+    __slots__ = ("heap",)
 
     def __init__(self) -> None:
-        self._heap: list[int] = []
+        # Times and sequences, packed; empty if no message expires.
+        self.heap: list[int] = []
 
     def __len__(self) -> int:
-        return len(self._heap)
+        return len(self.heap)
 
     def add(self, sequence: int, expiry_ns: int) -> None:
         """Add a message that expires at `expiry_ns`."""
-        heappush(self._heap, expiry_ns << _SEQUENCE_BITS | sequence)
+        heappush(self.heap, expiry_ns << _SEQUENCE_BITS | sequence)
 
     def extend(self, pairs: list[tuple[int, int]]) -> None:
         """Add many messages at once: sequence and time."""
         items = [expiry_ns << _SEQUENCE_BITS | sequence for sequence, expiry_ns in pairs]
-        if len(items) * PUSHING_COST < len(self._heap):
+        if len(items) * PUSHING_COST < len(self.heap):
             for item in items:
-                heappush(self._heap, item)
+                heappush(self.heap, item)
             return
-        self._heap += items
-        heapify(self._heap)
+        self.heap += items
+        heapify(self.heap)
 
     def next_ns(self) -> int:
         """The time at which the next message is due; 0 if no message expires."""
-        return self._heap[0] >> _SEQUENCE_BITS if self._heap else 0
+        return self.heap[0] >> _SEQUENCE_BITS if self.heap else 0
 
     def due(self, now_ns: int, count_max: int = COUNT_MAX) -> list[tuple[int, int]]:
         """Take out the messages that have expired, oldest first, with their times."""
         found: list[tuple[int, int]] = []
-        while self._heap and self._heap[0] >> _SEQUENCE_BITS <= now_ns and len(found) < count_max:
-            item = heappop(self._heap)
+        while self.heap and self.heap[0] >> _SEQUENCE_BITS <= now_ns and len(found) < count_max:
+            item = heappop(self.heap)
             found.append((item & _SEQUENCE_MASK, item >> _SEQUENCE_BITS))
         return found
 
     def cut(self, last_sequence: int) -> None:
         """Forget the sequences after one: they will be given to other messages."""
-        self._heap = [item for item in self._heap if item & _SEQUENCE_MASK <= last_sequence]
-        heapify(self._heap)
+        self.heap = [item for item in self.heap if item & _SEQUENCE_MASK <= last_sequence]
+        heapify(self.heap)
 
     def abandon(self) -> list[Container]:
         """Forget all expiries; returns the container to be emptied."""
-        heap, self._heap = self._heap, []
+        heap, self.heap = self.heap, []
         return [heap]
 
     def pending(self) -> list[tuple[int, int]]:
         """All pending expiries: sequence and time, in no order."""
-        return [(item & _SEQUENCE_MASK, item >> _SEQUENCE_BITS) for item in self._heap]
+        return [(item & _SEQUENCE_MASK, item >> _SEQUENCE_BITS) for item in self.heap]
 
     def items(self) -> list[int]:
         """All pending expiries as packed numbers, for `sequence_in` and `time_in` to unpack."""
-        return self._heap[:]
+        return self.heap[:]
 
 
 def sequence_in(item: int) -> int:

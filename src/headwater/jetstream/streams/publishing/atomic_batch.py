@@ -57,12 +57,12 @@ class _Batch:
 class AtomicBatches:
     """The open batches of one stream, the longest silent first."""
 
-    __slots__ = ("_open", "_room", "_stream")
+    __slots__ = ("_room", "_stream", "open")
 
     def __init__(self, stream: "Stream", room: BatchRoom) -> None:
         self._stream = stream
         self._room = room
-        self._open: dict[bytes, _Batch] = {}
+        self.open: dict[bytes, _Batch] = {}
 
     def take(
         self,
@@ -80,9 +80,9 @@ class AtomicBatches:
         ends_without = commit == _COMMIT_WITHOUT
         size = sequence - ends_without
         # The batch moves behind all others, because it is the last that got a message.
-        batch = self._open.pop(batch_id, None) or self._open_batch(sequence, size)
+        batch = self.open.pop(batch_id, None) or self._open_batch(sequence, size)
         batch.last_ns = admission.now_ns
-        self._open[batch_id] = batch
+        self.open[batch_id] = batch
         if commit is not None and commit not in (_COMMIT, _COMMIT_WITHOUT):
             self._close(batch_id)
             raise ApiError.of(error_codes.ATOMIC_PUBLISH_INVALID_BATCH_COMMIT)
@@ -123,7 +123,7 @@ class AtomicBatches:
             if size > self._room.limits.messages_max:
                 raise self._too_large()
             raise ApiError.of(error_codes.ATOMIC_PUBLISH_INCOMPLETE_BATCH)
-        if not self._room.atomic.begin(len(self._open)):
+        if not self._room.atomic.begin(len(self.open)):
             raise ApiError.of(error_codes.ATOMIC_PUBLISH_TOO_MANY_INFLIGHT)
         return _Batch()
 
@@ -160,7 +160,7 @@ class AtomicBatches:
     # --- ends ----------------------------------------------------------------------------------
 
     def _close(self, batch_id: bytes) -> None:
-        self._room.give_bytes_back(self._open.pop(batch_id).byte_count)
+        self._room.give_bytes_back(self.open.pop(batch_id).byte_count)
         self._room.atomic.end()
 
     def _abandon(self, batch_id: bytes, reason: str, decision: Decision) -> None:
@@ -169,18 +169,18 @@ class AtomicBatches:
 
     def next_end_ns(self) -> int:
         """When the longest silent batch times out; 0 without open batches."""
-        for batch in self._open.values():
+        for batch in self.open.values():
             return batch.last_ns + self._room.limits.idle_ns_max
         return 0
 
     def give_up_idle(self, now_ns: int, decision: Decision) -> None:
         """Abandon the batches that have timed out."""
         while 0 < self.next_end_ns() <= now_ns:
-            self._abandon(next(iter(self._open)), TIMEOUT, decision)
+            self._abandon(next(iter(self.open)), TIMEOUT, decision)
 
     def clear(self) -> None:
         """Drop all batches, because the stream ends."""
-        for batch_id in [*self._open]:
+        for batch_id in [*self.open]:
             self._close(batch_id)
 
 

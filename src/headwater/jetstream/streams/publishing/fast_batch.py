@@ -164,12 +164,12 @@ class _Batch:
 class FastBatches:
     """The open fast batches of one stream, the longest silent first."""
 
-    __slots__ = ("_open", "_room", "_stream")
+    __slots__ = ("_room", "_stream", "open")
 
     def __init__(self, stream: "Stream", room: BatchRoom) -> None:
         self._stream = stream
         self._room = room
-        self._open: dict[bytes, _Batch] = {}
+        self.open: dict[bytes, _Batch] = {}
 
     def take(
         self,
@@ -213,7 +213,7 @@ class FastBatches:
             batch.stored = batch.received
             if member.commits:
                 self._commit(member, batch, reply_with)
-            elif batch.answers_if_due(len(self._open)):
+            elif batch.answers_if_due(len(self.open)):
                 reply_with(_flow_ack(batch.answered, batch.ack_every))
 
     # --- finding the batch ---------------------------------------------------------------------
@@ -234,11 +234,11 @@ class FastBatches:
         if len(member.batch_id) > ID_BYTES_MAX:
             raise ApiError.of(error_codes.BATCH_PUBLISH_INVALID_BATCH_ID)
         # The batch moves behind all others, because it is the last that got a message.
-        batch = self._open.pop(member.batch_id, None)
+        batch = self.open.pop(member.batch_id, None)
         if batch is None:
             batch = self._open_batch(member)
         batch.last_ns = now_ns
-        self._open[member.batch_id] = batch
+        self.open[member.batch_id] = batch
         level = value_of(header, names.REQUIRED_API_LEVEL) if header else None
         if not level:
             return member, batch, header
@@ -250,12 +250,12 @@ class FastBatches:
     def _open_batch(self, member: Member) -> _Batch:
         if member.sequence != 1:
             raise ApiError.of(error_codes.BATCH_PUBLISH_UNKNOWN_BATCH_ID)
-        if not self._room.fast.begin(len(self._open)):
+        if not self._room.fast.begin(len(self.open)):
             raise ApiError.of(error_codes.BATCH_PUBLISH_TOO_MANY_INFLIGHT)
-        return _Batch(member.allows_gaps, member.flow, is_alone=not self._open)
+        return _Batch(member.allows_gaps, member.flow, is_alone=not self.open)
 
     def _close(self, member: Member) -> None:
-        del self._open[member.batch_id]
+        del self.open[member.batch_id]
         self._room.fast.end()
 
     # --- sequences -----------------------------------------------------------------------------
@@ -268,7 +268,7 @@ class FastBatches:
                 self._commit(member, batch, reply_with)
                 return
             batch.received = batch.stored = member.sequence
-            batch.answers_if_due(len(self._open))
+            batch.answers_if_due(len(self.open))
         reply_with(_flow_ack(batch.answered, batch.ack_every))
 
     def _is_in_order(self, member: Member, batch: _Batch, reply_with: Reply) -> bool:
@@ -293,7 +293,7 @@ class FastBatches:
     ) -> None:
         """Count a duplicate in its batch as if it were stored again."""
         batch.stored = member.sequence
-        if batch.answers_if_due(len(self._open)):
+        if batch.answers_if_due(len(self.open)):
             reply_with(_flow_ack(batch.answered, batch.ack_every))
         if not member.commits:
             return
@@ -324,20 +324,20 @@ class FastBatches:
 
     def next_end_ns(self) -> int:
         """When the longest silent batch times out; 0 without open batches."""
-        for batch in self._open.values():
+        for batch in self.open.values():
             return batch.last_ns + self._room.limits.idle_ns_max
         return 0
 
     def give_up_idle(self, now_ns: int) -> None:
         """Drop the batches that have timed out."""
         while 0 < self.next_end_ns() <= now_ns:
-            del self._open[next(iter(self._open))]
+            del self.open[next(iter(self.open))]
             self._room.fast.end()
 
     def clear(self) -> None:
         """Drop all batches, because the stream ends."""
-        self._room.fast.end(len(self._open))
-        self._open.clear()
+        self._room.fast.end(len(self.open))
+        self.open.clear()
 
 
 def _flow_ack(sequence: int, ack_every: int) -> bytes:

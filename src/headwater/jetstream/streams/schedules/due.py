@@ -51,6 +51,20 @@ class DueWork:
     def next_ns(self) -> int:
         """When work may be due; 0 for never."""
         stream = self._stream
+        # Most streams have nothing of the kind. Every publish asks, so this makes no calls.
+        if not (
+            stream.config.max_age > 0
+            or stream.log.expiries.heap
+            or stream.atomic_batches.open
+            or stream.fast_batches.open
+            or stream.scheduling.table.heap
+            or stream.dedupe.ids
+        ):
+            return 0
+        return self._earliest_ns()
+
+    def _earliest_ns(self) -> int:
+        stream = self._stream
         scheduled_ns = stream.scheduling.next_due_ns()
         ids_end_ns = stream.dedupe.next_end_ns()
         times = (

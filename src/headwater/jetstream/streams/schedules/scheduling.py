@@ -34,11 +34,11 @@ GRACE_NS: Final = 250 * NS_PER_MS
 class Scheduling:
     """The schedules of one stream."""
 
-    __slots__ = ("_find_zone", "_table")
+    __slots__ = ("_find_zone", "table")
 
     def __init__(self, find_zone: ZoneFinder) -> None:
         self._find_zone = find_zone
-        self._table = ScheduleTable()
+        self.table = ScheduleTable()
 
     # --- the schedules -------------------------------------------------------------------------
 
@@ -46,13 +46,13 @@ class Scheduling:
         """Process a visible message: a schedule, a copy of one, or the end of one."""
         if names.SCHEDULE not in header:
             # A plain message on its subject ends a schedule.
-            self._table.remove_subject(subject)
+            self.table.remove_subject(subject)
             return
         due = self._due(header, timestamp_ns, timestamp_ns)
         if due is not None:
-            self._table.put(subject, sequence, max(due.time_ns, timestamp_ns + GRACE_NS))
+            self.table.put(subject, sequence, max(due.time_ns, timestamp_ns + GRACE_NS))
         elif not value_of(header, names.SCHEDULER):
-            self._table.remove_subject(subject)
+            self.table.remove_subject(subject)
         self._note_next(header)
 
     def _note_next(self, header: bytes) -> None:
@@ -62,7 +62,7 @@ class Scheduling:
         if not scheduler or not following or following == names.SCHEDULE_NEXT_PURGE:
             return
         try:
-            self._table.move(scheduler, parse_time(following.decode(errors="replace")))
+            self.table.move(scheduler, parse_time(following.decode(errors="replace")))
         except ValueError:
             return
 
@@ -76,40 +76,40 @@ class Scheduling:
 
     def forget(self, sequences: Iterable[int]) -> None:
         """Drop the schedules of removed messages."""
-        if len(self._table):
+        if len(self.table):
             for sequence in sequences:
-                self._table.remove(sequence)
+                self.table.remove(sequence)
 
     def forget_purged(self, log: MessageLog, pattern: bytes) -> None:
         """Drop the schedules of removed messages on matching subjects."""
-        if not len(self._table):
+        if not len(self.table):
             return
         if has_wildcard(pattern):
-            sequences = [sequence for _, sequence, _ in self._table.entries()]
+            sequences = [sequence for _, sequence, _ in self.table.entries()]
         else:
-            found = self._table.sequence_of(pattern)
+            found = self.table.sequence_of(pattern)
             sequences = [] if found is None else [found]
         self.forget(sequence for sequence in sequences if not log.index.has(sequence))
 
     def skip_missed(self, log: MessageLog, now_ns: int) -> None:
         """Move repeating schedules to their next time from now; missed times are not made up."""
-        for subject, sequence, due_ns in self._table.entries():
+        for subject, sequence, due_ns in self.table.entries():
             message = log.get(sequence)
             if message is None or due_ns > now_ns:
                 continue
             due = self._due(message.header, due_ns, now_ns)
             if due is not None and due.repeats:
-                self._table.move(subject, due.time_ns)
+                self.table.move(subject, due.time_ns)
 
     def entries(self) -> list[tuple[bytes, int, int]]:
         """Subject, sequence and due time of every schedule, by sequence."""
-        return self._table.entries()
+        return self.table.entries()
 
     # --- the copies ----------------------------------------------------------------------------
 
     def next_due_ns(self) -> int:
         """When the next schedule is due; 0 for never."""
-        return self._table.next_due_ns() or 0
+        return self.table.next_due_ns() or 0
 
     def take_due(
         self,
@@ -123,7 +123,7 @@ class Scheduling:
         returns the header and body of the last message of a subject.
         """
         copies = []
-        for sequence, subject, due_ns in self._table.take_due(now_ns):
+        for sequence, subject, due_ns in self.table.take_due(now_ns):
             message = log.get(sequence)
             if message is None:
                 continue
@@ -142,12 +142,12 @@ class Scheduling:
 
     def give_back(self, sequences: Iterable[int]) -> None:
         """Make schedules due again whose copies were refused."""
-        self._table.land(sequences)
+        self.table.land(sequences)
 
     def give_back_copies(self, headers: Iterable[bytes]) -> None:
         """Make schedules due again whose copies, with these headers, are forgotten."""
         for header in headers:
             scheduler = value_of(header, names.SCHEDULER) if names.SCHEDULER in header else None
-            sequence = self._table.sequence_of(scheduler) if scheduler else None
+            sequence = self.table.sequence_of(scheduler) if scheduler else None
             if sequence is not None:
-                self._table.land([sequence])
+                self.table.land([sequence])

@@ -19,13 +19,14 @@ _STALE_MIN: Final = 64
 class ScheduleTable:
     """Due times by subject and sequence."""
 
-    __slots__ = ("_due_ns", "_heap", "_in_flight", "_sequences", "_subjects")
+    __slots__ = ("_due_ns", "_in_flight", "_sequences", "_subjects", "heap")
 
     def __init__(self) -> None:
         self._sequences: dict[bytes, int] = {}
         self._subjects: dict[int, bytes] = {}
         self._due_ns: dict[int, int] = {}
-        self._heap: list[int] = []
+        # Times and sequences, packed, some of them outdated; empty if no schedule is due ever.
+        self.heap: list[int] = []
         self._in_flight: set[int] = set()
 
     def __len__(self) -> int:
@@ -66,7 +67,7 @@ class ScheduleTable:
     def next_due_ns(self) -> int | None:
         """The earliest time of a schedule that is not in flight."""
         self._drop_stale()
-        return self._heap[0] >> _SEQUENCE_BITS if self._heap else None
+        return self.heap[0] >> _SEQUENCE_BITS if self.heap else None
 
     def take_due(self, now_ns: int) -> list[tuple[int, bytes, int]]:
         """The sequence, subject and time of all due schedules, by sequence; they are in flight now.
@@ -75,8 +76,8 @@ class ScheduleTable:
         """
         taken = []
         self._drop_stale()
-        while self._heap and self._heap[0] >> _SEQUENCE_BITS <= now_ns:
-            entry = heappop(self._heap)
+        while self.heap and self.heap[0] >> _SEQUENCE_BITS <= now_ns:
+            entry = heappop(self.heap)
             sequence = entry & _SEQUENCE_MASK
             self._in_flight.add(sequence)
             taken.append((sequence, self._subjects[sequence], entry >> _SEQUENCE_BITS))
@@ -89,7 +90,7 @@ class ScheduleTable:
         for sequence in sequences:
             if sequence in self._in_flight:
                 self._in_flight.discard(sequence)
-                heappush(self._heap, self._due_ns[sequence] << _SEQUENCE_BITS | sequence)
+                heappush(self.heap, self._due_ns[sequence] << _SEQUENCE_BITS | sequence)
 
     def entries(self) -> list[tuple[bytes, int, int]]:
         """Subject, sequence and due time of every schedule, by sequence."""
@@ -100,19 +101,19 @@ class ScheduleTable:
 
     def _set_due(self, sequence: int, due_ns: int) -> None:
         self._due_ns[sequence] = due_ns
-        heappush(self._heap, due_ns << _SEQUENCE_BITS | sequence)
-        if len(self._heap) > 2 * len(self._due_ns) + _STALE_MIN:
-            self._heap = [
+        heappush(self.heap, due_ns << _SEQUENCE_BITS | sequence)
+        if len(self.heap) > 2 * len(self._due_ns) + _STALE_MIN:
+            self.heap = [
                 each << _SEQUENCE_BITS | number
                 for number, each in self._due_ns.items()
                 if number not in self._in_flight
             ]
-            heapify(self._heap)
+            heapify(self.heap)
 
     def _drop_stale(self) -> None:
-        while self._heap:
-            sequence = self._heap[0] & _SEQUENCE_MASK
-            is_current = self._due_ns.get(sequence) == self._heap[0] >> _SEQUENCE_BITS
+        while self.heap:
+            sequence = self.heap[0] & _SEQUENCE_MASK
+            is_current = self._due_ns.get(sequence) == self.heap[0] >> _SEQUENCE_BITS
             if is_current and sequence not in self._in_flight:
                 return
-            heappop(self._heap)
+            heappop(self.heap)
