@@ -120,6 +120,9 @@ class Surrounding:
         if self.server_refusal is not None:
             raise self.server_refusal
 
+    def has_room(self, storage: Storage, size: int) -> bool:
+        return self.server_refusal is None and self.account_refusal is None
+
     def check_account_room(self, storage: Storage, size: int) -> None:
         if self.account_refusal is not None:
             raise self.account_refusal

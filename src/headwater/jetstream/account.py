@@ -117,7 +117,8 @@ class JetStreamAccount:
     def update_usage(self, stream: Stream) -> None:
         """Count the bytes that a stream stores and reserves now."""
         counted = self._counted.get(stream.name)
-        now = (stream.log.byte_count, max(stream.config.max_bytes, 0))
+        max_bytes = stream.config.max_bytes
+        now = (stream.log.index.byte_count, max_bytes if max_bytes > 0 else 0)
         if counted is not None and counted != now:
             self._counted[stream.name] = now
             self._count(stream.config.storage, now[0] - counted[0], now[1] - counted[1])
@@ -146,6 +147,20 @@ class JetStreamAccount:
     def has_interest(self, subject: bytes) -> bool:
         """Whether a subscription in the account matches a subject."""
         return self.server.has_listener(self.name, subject)
+
+    def has_room(self, storage: Storage, size: int) -> bool:
+        """Whether neither the server nor the account refuses `size` more bytes.
+
+        This is `ServerRoom.check_storage` and `check_account_room` in one call: every publish asks.
+        """
+        own, whole = self._usage, self.server.usage
+        if storage is Storage.MEMORY:
+            limit, used = self.limits.max_memory, own.memory_used
+            is_full = whole.memory_used > whole.memory_bytes_max
+        else:
+            limit, used = self.limits.max_storage, own.file_used
+            is_full = whole.file_used > whole.file_bytes_max
+        return not (is_full or 0 <= limit < used + size)
 
     def check_account_room(self, storage: Storage, size: int) -> None:
         """Raises ApiError if the account would exceed its limit."""

@@ -6,29 +6,42 @@ account it lives in. A reload of the configuration writes the fields that may ch
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import final
+from typing import Final, final
 
 from headwater.base.entropy import Entropy
 from headwater.jetstream.config.stream_config import Storage
 from headwater.jetstream.streams.publishing.batch_limits import BatchRoom
 from headwater.jetstream.streams.schedules.schedule import ZoneFinder
 
+# More bytes than any disk has.
+NO_BYTES_MAX: Final = 1 << 62
+
 
 @final
 class Usage:
     """The bytes that streams use and reserve, by kind of storage."""
 
-    __slots__ = ("_file_reserved", "_file_used", "_memory_reserved", "_memory_used")
+    __slots__ = (
+        "_file_reserved",
+        "_memory_reserved",
+        "file_bytes_max",
+        "file_used",
+        "memory_bytes_max",
+        "memory_used",
+    )
 
     def __init__(self) -> None:
-        self._file_used = 0
+        self.file_used = 0
         self._file_reserved = 0
-        self._memory_used = 0
+        self.memory_used = 0
         self._memory_reserved = 0
+        # The bytes of stored messages beyond which the server refuses more; set for its own total.
+        self.file_bytes_max = NO_BYTES_MAX
+        self.memory_bytes_max = NO_BYTES_MAX
 
     def used(self, storage: Storage) -> int:
         """The bytes of stored messages."""
-        return self._memory_used if storage is Storage.MEMORY else self._file_used
+        return self.memory_used if storage is Storage.MEMORY else self.file_used
 
     def reserved(self, storage: Storage) -> int:
         """The sum of the byte limits of streams."""
@@ -37,10 +50,10 @@ class Usage:
     def add(self, storage: Storage, used: int, reserved: int) -> None:
         """Add bytes, or subtract them by negative counts."""
         if storage is Storage.MEMORY:
-            self._memory_used += used
+            self.memory_used += used
             self._memory_reserved += reserved
         else:
-            self._file_used += used
+            self.file_used += used
             self._file_reserved += reserved
 
 

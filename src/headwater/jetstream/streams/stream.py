@@ -100,6 +100,10 @@ class Host(Protocol):
         """Whether a subscription matches a subject."""
         ...
 
+    def has_room(self, storage: Storage, size: int) -> bool:
+        """Whether neither the server nor the account refuses `size` more bytes."""
+        ...
+
     def check_account_room(self, storage: Storage, size: int) -> None:
         """Raises ApiError if the account may not store `size` more bytes."""
         ...
@@ -276,14 +280,10 @@ class Stream(StreamView):
             self.config, self.look_ahead, subjects, headers, subject_bytes, largest
         ):
             return False
-        size = sum(map(len, payloads)) + subject_bytes
-        try:
-            self.check_server_limits()
-            size += len(payloads) * OVERHEAD_BYTES_MAX
-            if self.look_ahead.messages:
-                size += self.look_ahead.byte_count
-            self.check_account_limits(size)
-        except ApiError:
+        size = sum(map(len, payloads)) + subject_bytes + len(payloads) * OVERHEAD_BYTES_MAX
+        if self.look_ahead.messages:
+            size += self.look_ahead.byte_count
+        if not self.host.has_room(self.config.storage, size):
             return False
         self._accept_all(incoming, headers, bodies, now_ns, decision)
         return True

@@ -11,6 +11,7 @@ from headwater.jetstream.errors import ApiError, ErrorCode
 from headwater.server.configuration.options import AccountOptions, Options
 from headwater.server.streams.storage.limits import ServerLimits
 from headwater.server.streams.storage.resources import ResourceError, Resources
+from headwater.store.log.message_log import Batch
 from tests.kit.api_world import ApiWorld
 
 SERVER_BYTES: Final = 1000
@@ -123,3 +124,42 @@ def test_a_server_is_full_one_byte_past_its_limit() -> None:
     with pytest.raises(ApiError):
         limits.check_room(Storage.FILE)
     limits.check_room(Storage.MEMORY)
+
+
+@pytest.mark.parametrize("storage", Storage)
+@pytest.mark.parametrize("of_account", [-1, 0, 500, SERVER_BYTES + 100])
+def test_an_account_has_room_where_no_check_refuses(storage: Storage, of_account: int) -> None:
+    limits = limits_of()
+    world = ApiWorld(stream={"storage": storage.value})
+    account = world.account
+    account.limits = AccountLimits(max_memory=of_account, max_storage=of_account)
+    account.server.usage = limits.usage
+
+    def is_refused(size: int) -> bool:
+        try:
+            limits.check_room(storage)
+            account.check_account_room(storage, size)
+        except ApiError:
+            return True
+        return False
+
+    # The subject and the overhead of a message have 20 bytes; the total passes both limits.
+    for size in (80, 379, 0, 1, 459, 1, 0):
+        world.stream.log.append(Batch([b"s.ab"], [b""], [bytes(size)], [1]))
+        account.update_usage(world.stream)
+        used = limits.usage.used(storage)
+        for added in (0, 1, 500 - used, 501 - used, 1100 - used, 1101 - used):
+            assert account.has_room(storage, added) is not is_refused(added), (used, added)
+    assert limits.usage.used(storage) > SERVER_BYTES
+
+
+def test_a_reload_changes_the_room_of_an_account() -> None:
+    limits = limits_of()
+    account = account_of()
+    account.server.usage = limits.usage
+    limits.usage.add(Storage.FILE, SERVER_BYTES + 1, 0)
+    assert not account.has_room(Storage.FILE, 0)
+    limits.configure(Options(), Resources("/data", SERVER_BYTES, SERVER_BYTES + 1))
+    assert account.has_room(Storage.FILE, 0)
+    account.limits = AccountLimits(max_storage=0)
+    assert not account.has_room(Storage.FILE, 1)
