@@ -150,6 +150,18 @@ class Group:
             self.committed = index
         self._apply_committed()
 
+    def propose_committed(self, proposal: Proposal) -> None:
+        """Apply an entry that is committed as soon as it is written, and release its effects.
+
+        Nothing may be in flight. This is what `propose` and `advance` do, in one step.
+        """
+        self.proposed += 1
+        self.committed = proposal.index = self.proposed
+        for record in proposal.records:
+            self._machine.append(record)
+        self._in_flight.append(proposal)
+        self._apply_committed()
+
     def apply_unawaited(self, records: Sequence[Record]) -> None:
         """Apply an entry that is committed as soon as it is written, and has no effects.
 

@@ -166,6 +166,22 @@ def test_a_retreat_refuses_what_is_not_committed_and_gives_its_place_away(at: Fi
     assert at.machine.applied == [*kept.records, *again.records]
 
 
+def test_an_entry_that_is_committed_already_is_applied_and_released_in_one_step(
+    at: Fixture,
+) -> None:
+    proposal = Proposal([removal(1)])
+    at.group.propose_committed(proposal)
+    assert (at.machine.applied, at.driver.released) == (proposal.records, [proposal])
+    assert (at.group.proposed, at.group.committed, at.group.applied) == (1, 1, 1)
+    assert at.group.ready().entries == []
+    long = Proposal([Purged(b">")])
+    at.group.propose_committed(long)
+    assert at.group.is_applying
+    while at.group.apply_more():
+        pass
+    assert at.driver.released == [proposal, long]
+
+
 def test_records_that_no_one_waits_for_take_a_place_and_are_applied_at_once(at: Fixture) -> None:
     kept = at.propose(removal(1))
     at.group.advance(1)

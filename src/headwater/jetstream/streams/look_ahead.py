@@ -177,7 +177,7 @@ class LookAhead:
             for record in reversed(self._records):
                 if isinstance(record, _MESSAGE_RECORDS):
                     return record.last_sequence + 1
-        return self._log.last_sequence + 1
+        return self._log.index.next_sequence
 
     @property
     def last_ns(self) -> int:

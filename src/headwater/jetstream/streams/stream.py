@@ -256,7 +256,7 @@ class Stream(StreamView):
     def long_lookup(self, incoming: Incoming) -> tuple[int, bytes] | None:
         """The position of the first publish that expects the last sequence of a pattern which is
         not prepared, with the pattern: it would be compared with very many subjects."""
-        if not self.log.has_many_subjects or max(incoming.header_sizes) <= 0:
+        if max(incoming.header_sizes) <= 0 or not self.log.has_many_subjects:
             return None
         name = names.EXPECTED_LAST_SUBJECT_SEQUENCE_SUBJECT
         for position, payload in enumerate(incoming.payloads):
@@ -460,7 +460,7 @@ class Stream(StreamView):
 
     def append(self, record: Record) -> None:
         """Queue a record that was decided, so that later decisions take it into account."""
-        if not isinstance(record, CONSUMER_RECORDS):
+        if isinstance(record, Published) or not isinstance(record, CONSUMER_RECORDS):
             self.look_ahead.propose(record)
 
     def is_queued(self, record: Record) -> bool:
@@ -492,14 +492,16 @@ class Stream(StreamView):
         Most records have no other effect, and dividing the work into steps would cost more than the
         work.
         """
-        if not self._only_shows or not all(isinstance(each, Published) for each in records):
+        if not self._only_shows:
             return False
+        for record in records:
+            if not isinstance(record, Published):
+                return False
         for record in records:
             assert isinstance(record, Published)
             self._store(record)
             self.visible_sequence = record.last_sequence
             self.look_ahead.commit_oldest()
-        self._show_assigned()
         self.host.update_usage(self)
         return True
 
@@ -585,8 +587,11 @@ class Stream(StreamView):
 
     def _store(self, record: Published | Skipped) -> None:
         """Write the messages of a record to the log. Raises StoreError without any change."""
-        check(self.look_ahead.oldest is record, "records are applied in the order of the log")
-        check(record.first_sequence == self.log.last_sequence + 1, "records follow the log")
+        check(
+            self.look_ahead.oldest is record
+            and record.first_sequence == self.log.index.next_sequence,
+            "records are applied in the order of the log, and follow it",
+        )
         if isinstance(record, Published):
             self.log.append(record.batch)
             self._note_ids(record)

@@ -175,16 +175,23 @@ class StreamRunner:
 
     def process(self, ingest: Ingest) -> None:
         """Decide the messages that were published in this turn."""
-        for part in ingest.take().parts(IN_FLIGHT_MESSAGES_MAX):
+        incoming = ingest.take()
+        if len(incoming.subjects) <= IN_FLIGHT_MESSAGES_MAX:
+            self._process_part(incoming)
+            return
+        for part in incoming.parts(IN_FLIGHT_MESSAGES_MAX):
             # Part by part: the messages of one that are answered make room for the next.
-            incoming, refused, excess = self._room.admit(part)
-            if excess is not None:
-                self._refuse_excess(refused, excess)
-            if incoming.subjects:
-                if self._undecided or not self._can_decide(incoming):
-                    self._wait(incoming)
-                else:
-                    self._decide(incoming)
+            self._process_part(part)
+
+    def _process_part(self, part: Incoming) -> None:
+        incoming, refused, excess = self._room.admit(part)
+        if excess is not None:
+            self._refuse_excess(refused, excess)
+        if incoming.subjects:
+            if self._undecided or not self._can_decide(incoming):
+                self._wait(incoming)
+            else:
+                self._decide(incoming)
 
     def _refuse_excess(self, replies: list[bytes], excess: Excess) -> None:
         """Answer publishes that there is no room for, also if the stream sends no acks."""
@@ -214,9 +221,6 @@ class StreamRunner:
             self._send(stream.refuse(incoming, self._failure()))
             return
         self.propose(stream.decide(incoming, self._runners.now_ns()), incoming)
-        if self._group:
-            # Otherwise the due work was planned when the effects were carried out.
-            self._runners.note_due(self)
 
     def _decide_behind_lookup(self, incoming: Incoming, position: int, pattern: bytes) -> None:
         """Compare subjects with a pattern that a publish names, some at a time, before the publish
@@ -252,13 +256,14 @@ class StreamRunner:
 
     def _can_decide(self, step: Step) -> bool:
         """Whether a step can be decided by the state that the stream has now."""
+        if not self._group:
+            return self._deciding is None
         if self.is_held:
             return False
-        group = self._group
         if isinstance(step, Incoming):
             ahead = self.stream.look_ahead
-            return not group or not (ahead.needs_commit or ahead.is_full)
-        return not (group and step.waits_for_commit)
+            return not (ahead.needs_commit or ahead.is_full)
+        return not step.waits_for_commit
 
     def _decide_waiting(self) -> None:
         """Decide the steps that wait, in order, as far as they can be decided now."""
@@ -309,11 +314,17 @@ class StreamRunner:
 
         `incoming` are the publishes that the proposal answers.
         """
-        group = self._group
+        group, committer = self._group, self._committer
+        if proposal.records and not (committer.commits_later or group):
+            committer.commit([proposal], is_behind=False)
+            group.propose_committed(proposal)
+            if group:
+                self._wait_for_group(proposal, incoming)
+            return
         group.propose(proposal)
         if proposal.records or proposal.needs_entry:
             is_behind = group.committed < proposal.index - 1
-            group.advance(self._committer.commit(group.ready().entries, is_behind))
+            group.advance(committer.commit(group.ready().entries, is_behind))
         else:
             group.advance(0)
         if group:
@@ -339,6 +350,9 @@ class StreamRunner:
             self.consumers.hold()
         if group.is_applying and not self._is_working:
             self._hold()
+        if incoming is not None:
+            # Otherwise the due work is planned when the effects are carried out.
+            self._runners.note_due(self)
 
     def committed(self) -> None:
         """Apply the proposals that waited for a commit, and carry out their effects."""

@@ -141,13 +141,13 @@ class Batch:
         self.timestamps_ns = timestamps_ns
         self.expiries_ns = expiries_ns or []
         count = len(subjects)
-        check(count > 0, "a batch has messages")
         check(
-            count == len(headers) == len(payloads) == len(timestamps_ns)
-            and len(self.expiries_ns) in (0, count),
-            "the lists of a batch are of one length",
+            count > 0
+            and count == len(headers) == len(payloads) == len(timestamps_ns)
+            and len(self.expiries_ns) in (0, count)
+            and max(map(len, subjects)) <= SUBJECT_BYTES_MAX,
+            "a batch has messages, lists of one length, and subjects that fit their records",
         )
-        check(max(map(len, subjects)) <= SUBJECT_BYTES_MAX, "a subject fits its record")
 
 
 @final

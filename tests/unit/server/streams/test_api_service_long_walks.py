@@ -342,7 +342,7 @@ def test_what_a_deleted_stream_held_is_freed_in_slices(
     jetstream = world.node.jetstream
     assert jetstream is not None
     names = jetstream.runners.of("$G", "S").stream.log.index.subjects.names
-    ids = jetstream.runners.of("$G", "S").stream.dedupe._ids
+    ids = jetstream.runners.of("$G", "S").stream.dedupe.ids
     other = asker(world)
     pushed(other, "$JS.API.STREAM.DELETE.S")
     pass_turns(world, 1)
