@@ -70,6 +70,7 @@ from headwater.jetstream.streams.schedules.due import DueWork
 from headwater.jetstream.streams.schedules.schedule import ScheduleRules, ZoneFinder
 from headwater.jetstream.streams.schedules.scheduling import Scheduling
 from headwater.jetstream.streams.view import StreamView
+from headwater.store.disk.format import SUBJECT_BYTES_MAX
 from headwater.store.log.message_log import (
     ALL_SUBJECTS,
     Batch,
@@ -173,6 +174,7 @@ class Stream(StreamView):
         self.takes_plain = (
             checks.takes_unseen(config) and self._transform is None and self.republisher is None
         )
+        self._plain_bytes_max = checks.plain_bytes_max(config)
 
     def _transform_of(self, config: StreamConfig) -> SubjectTransform | None:
         transform = config.subject_transform
@@ -272,6 +274,8 @@ class Stream(StreamView):
     def _accepts_all(self, incoming: Incoming, now_ns: int, decision: Decision) -> bool:
         """Accept publishes if none needs a check of its own. Returns whether it did."""
         subjects, payloads = incoming.subjects, incoming.payloads
+        if len(payloads) == 1 and incoming.header_sizes[0] < 0:
+            return self._accepts_one(subjects, incoming.replies[0], payloads, now_ns, decision)
         if FAST_SUFFIX in b" ".join(filter(None, incoming.replies)):
             return False
         subject_bytes, largest = sum(map(len, subjects)), max(map(len, payloads))
@@ -286,6 +290,34 @@ class Stream(StreamView):
         if not self.host.has_room(self.config.storage, size):
             return False
         self._accept_all(incoming, headers, bodies, now_ns, decision)
+        return True
+
+    def _accepts_one(
+        self,
+        subjects: list[bytes],
+        reply: bytes | None,
+        payloads: list[bytes],
+        now_ns: int,
+        decision: Decision,
+    ) -> bool:
+        """Do what `_accepts_all` does, for one publish without headers: most turns have no more."""
+        subject_bytes, body_bytes = len(subjects[0]), len(payloads[0])
+        if body_bytes > self._plain_bytes_max or subject_bytes > SUBJECT_BYTES_MAX:
+            return False
+        if reply is not None and FAST_SUFFIX in reply:
+            return False
+        ahead = self.look_ahead
+        size = body_bytes + subject_bytes + OVERHEAD_BYTES_MAX
+        if ahead.messages:
+            size += ahead.byte_count
+        if not self.host.has_room(self.config.storage, size):
+            return False
+        sequence = ahead.next_sequence
+        batch = Batch(subjects, [b""], payloads, [now_ns])
+        decision.records.append(Published(sequence, batch))
+        if reply is not None and not self.config.no_ack:
+            decision.reply_subjects.append(reply)
+            decision.replies.append(b"%b%d}" % (self._ack_begins, sequence))
         return True
 
     def _accept_all(
@@ -698,7 +730,8 @@ class Stream(StreamView):
 
     def _note_ids(self, record: Published) -> None:
         batch = record.batch
-        self.last_id = id_in(batch.headers[-1])
+        last = batch.headers[-1]
+        self.last_id = id_in(last) if last else b""
         if any(batch.headers):
             self.dedupe.add_all(ids_in(batch.headers), record.first_sequence, batch.timestamps_ns)
 

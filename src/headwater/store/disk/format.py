@@ -258,11 +258,18 @@ def encode_messages(
 
     The buffer begins with the bytes `before`: a large one is not copied to put them there.
     """
+    pack_record = _RECORD.pack
+    pack_prefix = _PREFIX.pack
+    if len(subjects) == len(headers) == len(payloads) == len(timestamps_ns) == 1:
+        # Most turns publish one message: without a list of parts and a loop.
+        subject, header = subjects[0], headers[0]
+        fixed = pack_record(first_sequence, timestamps_ns[0], len(subject), MESSAGE, len(header))
+        body = b"".join((fixed, subject, header, payloads[0]))
+        length = len(body) + PREFIX_BYTES
+        return b"".join((before, pack_prefix(length, crc32(body, length ^ seed)), body)), [length]
     parts = [before] if before else []
     lengths: list[int] = []
     sequence = first_sequence
-    pack_record = _RECORD.pack
-    pack_prefix = _PREFIX.pack
     for subject, header, payload, timestamp_ns in zip(
         subjects, headers, payloads, timestamps_ns, strict=True
     ):

@@ -39,6 +39,9 @@ def message_size(subject: int, header: int, payload: int) -> int:
 def message_sizes(batch: Batch, lengths: list[int]) -> list[int]:
     """The bytes that each message of a batch counts; `lengths` are those of their records."""
     if not any(batch.expiries_ns):
+        if len(lengths) == 1:
+            besides = HEADER_OVERHEAD_BYTES if batch.headers[0] else 0
+            return [lengths[0] + _COUNTED_BESIDES_RECORD + besides]
         sizes = [length + _COUNTED_BESIDES_RECORD for length in lengths]
         if any(batch.headers):
             sizes = [

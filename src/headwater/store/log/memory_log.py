@@ -65,10 +65,12 @@ class MemoryLog(MessageLog):
 
     def append(self, batch: Batch) -> int:
         """Store messages."""
-        self._roll_if_full()
         index = self.index
         segment = index.segments[-1]
-        first = segment.next_sequence
+        if len(segment.offsets) >= self._segment_messages_max:
+            self._roll_if_full()
+            segment = index.segments[-1]
+        first = segment.first_sequence + len(segment.offsets)
         sizes = [
             len(subject) + len(header) + len(payload) + MESSAGE_OVERHEAD_BYTES
             for subject, header, payload in zip(
@@ -80,7 +82,8 @@ class MemoryLog(MessageLog):
         index.append(len(segment.offsets) + 1, ones, batch.subjects, batch.timestamps_ns, sizes)
         self._headers[segment.first_sequence] += batch.headers
         self._payloads[segment.first_sequence] += batch.payloads
-        self.note_expiries(first, batch.expiries_ns)
+        if batch.expiries_ns:
+            self.note_expiries(first, batch.expiries_ns)
         return first
 
     def encode(self, first_sequence: int, batch: Batch) -> EncodedBatch:

@@ -84,7 +84,7 @@ class LogSegments:
         """The last segment if it can take `size` more bytes; None if another one has to begin."""
         segment = self.by_first[self._index.segments[-1].first_sequence]
         # With the records that wait, so that a flush never has to begin a segment.
-        size += segment.size + self.waiting_bytes
+        size += segment.file.size + self.waiting_bytes
         full = size > self.bytes_max and segment.size > HEADER_BYTES
         return None if full or segment.sealed or segment.is_outdated else segment
 
@@ -102,7 +102,7 @@ class LogSegments:
         """Keep records for the next `flush`; returns the offset that they will have."""
         if not self._waiting:
             self._waiting_from = self._index.next_sequence
-        offset = segment.size + self.waiting_bytes
+        offset = segment.file.size + self.waiting_bytes
         self._waiting.append(data)
         self.waiting_bytes += len(data)
         return offset

@@ -101,6 +101,24 @@ kinds = pytest.mark.parametrize("data", RECORDS.values(), ids=RECORDS.keys())
 
 
 @given(sequences, st.lists(st.tuples(subjects, headers, payloads, times), min_size=1, max_size=5))
+def test_a_message_has_equal_bytes_alone_and_among_others(
+    first: int, messages: list[tuple[bytes, bytes, bytes, int]]
+) -> None:
+    columns = ([*column] for column in zip(*messages, strict=True))
+    together, lengths = encode_messages(first, *columns, seed=5, before=b"before")  # type: ignore[arg-type]
+    alone = [
+        encode_messages(first + number, [subject], [header], [payload], [time_ns], seed=5)
+        for number, (subject, header, payload, time_ns) in enumerate(messages)
+    ]
+    assert together == b"before" + b"".join(data for data, _ in alone)
+    assert lengths == [length for _, (length,) in alone]
+    data, _ = alone[0]
+    subject, header, payload, time_ns = messages[0]
+    one = encode_messages(first, [subject], [header], [payload], [time_ns], 5, b"before")
+    assert one == (b"before" + data, [len(data)])
+
+
+@given(sequences, st.lists(st.tuples(subjects, headers, payloads, times), min_size=1, max_size=5))
 def test_messages_come_back_as_they_went(
     first: int, messages: list[tuple[bytes, bytes, bytes, int]]
 ) -> None:

@@ -330,6 +330,13 @@ def takes_unseen(config: StreamConfig) -> bool:
     )
 
 
+def plain_bytes_max(config: StreamConfig) -> int:
+    """The size up to which a body without headers passes `pass_all`, if its subject fits."""
+    if config.max_msg_size >= 0:
+        return min(config.max_msg_size, LARGE_PAYLOAD_BYTES)
+    return LARGE_PAYLOAD_BYTES
+
+
 def pass_all(
     config: StreamConfig,
     known: Draft | LookAhead,
