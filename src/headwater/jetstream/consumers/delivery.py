@@ -50,11 +50,14 @@ class Delivery:
         self.unacknowledged = 0
 
     def run(self, now_ns: int, out: Outbox) -> bool:
-        """Send the messages that can be sent. Returns whether more may be left."""
+        """Send the messages that can be sent, to receivers that wait for some.
+
+        Returns whether more may be left.
+        """
         consumer = self._consumer
         self.is_stalled = False
         more = False
-        if self.is_held or not consumer.wants_messages:
+        if self.is_held:
             return False
         if not consumer.is_paused(now_ns) and now_ns >= consumer.held_until_ns:
             consumer.held_until_ns = 0
@@ -134,14 +137,15 @@ class Delivery:
         if count <= 0:
             return False
         found = self._read(min(count, TURN_MESSAGES_MAX))
-        if not len(found):
+        count = len(found.sequences)
+        if not count:
             self._arrive_at_end()
             return False
         pending = consumer.pending_count()
         sent = self._send_all(found, pending, now_ns, out)
         if sent:
             consumer.record(Delivered(consumer.name, (), found.sequences[:sent], now_ns), out)
-        if sent < len(found):
+        if sent < count:
             return False
         if pending == sent:
             if self._wanted() > 0:
@@ -176,7 +180,7 @@ class Delivery:
         begin = consumer.cursor.sequence
         if begin >= end:
             return MessageBatch()
-        if not consumer.has_filter and end > stream.log.last_sequence:
+        if not consumer.has_filter and end >= stream.log.index.next_sequence:
             return stream.log.read(begin, count, TURN_BYTES_MAX)
         while wanted := consumer.cursor.next_sequences(end, count):
             found = stream.log.read_at(wanted, TURN_BYTES_MAX)
@@ -199,7 +203,7 @@ class Delivery:
         config = consumer.config
         if consumer.pace is None and not config.headers_only:
             if consumer.pulls is not None:
-                receivers = consumer.pulls.share(len(found), now_ns, out)
+                receivers = consumer.pulls.share(len(found.sequences), now_ns, out)
                 if receivers:
                     self._send_lists(receivers, found, pending, out)
                     return len(receivers)
@@ -335,7 +339,7 @@ class Delivery:
 
 def _part(to: bytes, found: MessageBatch, replies: list[bytes], begin: int, end: int) -> Messages:
     """A slice of the messages, for one receiver."""
-    if begin == 0 and end == len(found):
+    if begin == 0 and end == len(found.sequences):
         return Messages(to, found.subjects, replies, found.headers, found.payloads)
     return Messages(
         to,

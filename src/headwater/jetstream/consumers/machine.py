@@ -446,7 +446,7 @@ class Consumer:
     def _uncommitted_count(self) -> int:
         """The number of matching messages behind the position that are not visible yet."""
         stream = self.stream
-        visible, end = stream.visible_sequence, stream.log.last_sequence + 1
+        visible, end = stream.visible_sequence, stream.log.index.next_sequence
         if visible + 1 >= end:
             return 0
         begin = max(visible + 1, self.cursor.sequence)

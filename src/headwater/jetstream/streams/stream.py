@@ -514,7 +514,9 @@ class Stream(StreamView):
         after its messages are stored.
         """
         if isinstance(record, CONSUMER_RECORDS) and not isinstance(record, LONG_RECORDS):
-            self._remove_consumed(self.consumers.apply(record))
+            consumed = self.consumers.apply(record)
+            if consumed:
+                self._remove_consumed(consumed)
         elif not self.show_plain([record]):
             at_once(self.applying(record))
 

@@ -293,7 +293,10 @@ class StreamHost:
 
     def _has_listener(self, account_name: str, subject: bytes) -> bool:
         account = self._accounts.get(account_name)
-        return account is not None and account.index.match(subject).fan_out > 0
+        if account is None:
+            return False
+        route = account.index.match(subject)
+        return bool(route.plain or route.groups)
 
     def _stream_deleted(self, stream: Stream) -> None:
         self._transfers.stream_deleted(stream)

@@ -173,8 +173,19 @@ def append_messages(
     below zero when it is used up.
     """
     start = sequence - index.first_sequence
+    if count_max == 1:
+        # A pull of one message: without a slice of the index and of each list.
+        times_ns, headers, payloads = decode_records(data, (0,), (sequence,), bytes_max, seed)
+        if not payloads:
+            return bytes_max
+        batch.sequences.append(sequence)
+        batch.subjects.append(names[index.subject_ids[start]])
+        batch.headers += headers
+        batch.payloads += payloads
+        batch.timestamps_ns += times_ns
+        return bytes_max - len(headers[0]) - len(payloads[0])
     # No more than fit: the index of a large segment is not copied for a few messages.
-    end = start + min(count_max - len(batch), len(data) // RECORD_BYTES + 1)
+    end = start + min(count_max - len(batch.sequences), len(data) // RECORD_BYTES + 1)
     offsets: Sequence[int] = index.offsets[start:end]
     ids: Sequence[int] = index.subject_ids[start:end]
     sequences: Sequence[int] = range(sequence, sequence + len(offsets))
@@ -205,7 +216,7 @@ def append_messages_at(
     )
     bytes_max -= sum(map(len, headers)) + sum(map(len, payloads))
     count = len(payloads)
-    if bytes_max < 0 and len(batch) + count > 1:
+    if bytes_max < 0 and len(batch.sequences) + count > 1:
         # The last one is too much; a batch has at least one.
         count -= 1
     batch.sequences += sequences[:count]

@@ -701,32 +701,32 @@ class FileLog(MessageLog):
         batch = MessageBatch()
         names = self.index.subjects.names
         sequence = self.index.next_message(sequence)
-        while sequence and len(batch) < count_max:
+        while sequence and len(batch.sequences) < count_max:
             index = self.index.segment_of(sequence)
             position = sequence - index.first_sequence
             begin = index.offsets[position]
             segment = self.segments.by_first[index.first_sequence]
             # The offset of the first message that is too much; unknown if it was deleted. A read
             # beyond the end would ask the system for the size of the file.
-            behind = position + count_max - len(batch)
+            behind = position + count_max - len(batch.sequences)
             end = index.offsets[behind] if behind < len(index.offsets) else segment.size
             size = end - begin
             try:
                 data = segment.read_span(begin, size if size > 0 else READ_BYTES)
             except OSError as error:
                 raise StoreError(f"{self._folder.path}: message {sequence}: {error}") from error
-            before = len(batch)
+            before = len(batch.sequences)
             bytes_max = append_messages(
                 batch, index, names, segment.seed, sequence, begin, data, count_max, bytes_max
             )
             if bytes_max < 0:
                 break
-            if len(batch) == before:
+            if len(batch.sequences) == before:
                 # `get` finds out what is wrong with the message.
                 self.get(sequence)
             else:
                 sequence = batch.sequences[-1]
-                if len(batch) == count_max:
+                if len(batch.sequences) == count_max:
                     break
             sequence = self.index.next_message(sequence + 1)
         return batch

@@ -6,6 +6,9 @@ from hypothesis import strategies as st
 from headwater.store.log.batch_records import encode_batch, message_sizes
 from headwater.store.log.memory_log import MemoryLog
 from headwater.store.log.message_log import Batch
+from headwater.store.store import open_store
+from headwater.testing.disk import SimDisk
+from headwater.testing.entropy import SeededEntropy, labelled_rng
 
 MESSAGES = st.lists(
     st.tuples(
@@ -58,3 +61,23 @@ def test_logs_in_memory_are_equal(
     assert together.expiries.pending() == single.expiries.pending()
     for sequence in range(1, len(messages) + 2):
         assert together.get(sequence) == single.get(sequence)
+
+
+@given(MESSAGES, st.sampled_from([0, 10, 1000]))
+def test_a_file_is_read_message_by_message_as_it_is_read_at_once(
+    messages: list[tuple[bytes, bytes, bytes, int]], bytes_max: int
+) -> None:
+    disk = SimDisk(1)
+    entropy = SeededEntropy(labelled_rng(1, "store"))
+    store = open_store(disk, "/store", entropy, disk.boot_id)
+    log = store.create_stream("S", b"", 1)
+    log.append(batch_of(messages, with_expiries=False))
+    log.delete([2])
+    log.append(batch_of(messages, with_expiries=False))
+    at_once = log.read(1, 100, 1 << 30)
+    read = []
+    sequence = 1
+    while len(one := log.read(sequence, 1, bytes_max)):
+        read += one
+        sequence = one.sequences[0] + 1
+    assert read == [*at_once]
