@@ -105,7 +105,8 @@ class JetStreamAccount:
         del self.names[bisect_left(self.names, stream.name)]
         self.subjects.remove(stream.name, stream.config.subjects)
         used, reserved = self._counted.pop(stream.name)
-        self._count(stream.config.storage, -used, -reserved)
+        self._usage.add(stream.config.storage, -used, -reserved)
+        self.server.usage.add(stream.config.storage, -used, -reserved)
 
     def reconfigured(self, stream: Stream, old: StreamConfig) -> None:
         """Update subjects and usage of a stream whose configuration was `old` before."""
@@ -121,11 +122,9 @@ class JetStreamAccount:
         now = (stream.log.index.byte_count, max_bytes if max_bytes > 0 else 0)
         if counted is not None and counted != now:
             self._counted[stream.name] = now
-            self._count(stream.config.storage, now[0] - counted[0], now[1] - counted[1])
-
-    def _count(self, storage: Storage, used: int, reserved: int) -> None:
-        self._usage.add(storage, used, reserved)
-        self.server.usage.add(storage, used, reserved)
+            used, reserved = now[0] - counted[0], now[1] - counted[1]
+            self._usage.add(stream.config.storage, used, reserved)
+            self.server.usage.add(stream.config.storage, used, reserved)
 
     def used_bytes(self, storage: Storage) -> int:
         """The bytes of messages in this kind of storage."""

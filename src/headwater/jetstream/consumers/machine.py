@@ -604,17 +604,13 @@ class Consumer:
             time_ns = push.heartbeat_at_ns
             if time_ns and (not due_ns or time_ns < due_ns):
                 due_ns = time_ns
-        time_ns = self._next_rare_ns()
-        return time_ns if time_ns and (not due_ns or time_ns < due_ns) else due_ns
-
-    def _next_rare_ns(self) -> int:
-        """The earliest timer of those that most consumers do not have; 0 without one."""
         pin_ns, pause_ns, held_ns = self._pin_ends_ns, self._pause_ends_ns, self.held_until_ns
         if not (pin_ns or pause_ns or held_ns or self.config.inactive_threshold > 0):
-            return 0
+            return due_ns
         if not self.wants_messages:
             held_ns = 0
-        times_ns = (pin_ns, pause_ns, held_ns, self._inactive_at_ns())
+        # Timers that most consumers do not have.
+        times_ns = (due_ns, pin_ns, pause_ns, held_ns, self._inactive_at_ns())
         return min((each for each in times_ns if each), default=0)
 
     def _run_due(self, now_ns: int, out: Outbox) -> bool:

@@ -393,7 +393,7 @@ class StreamRunner:
     def _show(self, proposal: Proposal) -> None:
         """Answer reads and deliver to consumers that wait for messages that became visible."""
         self.reads.advance(self.stream.visible_sequence)
-        if len(self.stream.consumers):
+        if self.stream.consumers.by_name:
             for record in proposal.records:
                 if isinstance(record, Published):
                     self.consumers.published(record.batch.subjects)

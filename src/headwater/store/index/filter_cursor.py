@@ -127,7 +127,7 @@ class FilterCursor:
             self._reset()
         if self._pending == _UNKNOWN:
             return
-        removals = index.note_removals()
+        removals = index.removals or index.note_removals()
         if self._removals_seen < removals.next_number:
             gone = removals.since(self._removals_seen)
             self._removals_seen = removals.next_number

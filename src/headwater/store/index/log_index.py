@@ -40,17 +40,14 @@ MISSED_AT_A_TIME: Final = 8192
 class Removals:
     """The messages that went last: subject id and sequence, each with a number."""
 
-    __slots__ = ("_begin", "_ids", "_sequences")
+    __slots__ = ("_begin", "_ids", "_sequences", "next_number")
 
     def __init__(self) -> None:
         self._begin = 0
+        # The number that the next removal gets.
+        self.next_number = 0
         self._ids = array("I")
         self._sequences = array("Q")
-
-    @property
-    def next_number(self) -> int:
-        """The number that the next removal gets."""
-        return self._begin + len(self._ids)
 
     def add(self, sid: int, sequence: int) -> None:
         """Note that a message is gone."""
@@ -61,11 +58,12 @@ class Removals:
             self._begin += half
         self._ids.append(sid)
         self._sequences.append(sequence)
+        self.next_number += 1
 
     def add_many(self, ids: list[int], sequences: list[int]) -> None:
         """Note that messages are gone; more than are kept anyway are not looked at."""
         if len(ids) >= REMOVALS_NOTED_MAX:
-            self._begin = self.next_number + len(ids)
+            self._begin = self.next_number = self.next_number + len(ids)
             del self._ids[:], self._sequences[:]
             return
         for sid, sequence in zip(ids, sequences, strict=True):

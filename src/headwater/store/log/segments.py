@@ -7,7 +7,7 @@ batches in memory; `flush` writes them. The index always has them already.
 from collections.abc import Iterable
 from typing import Final, final
 
-from headwater.store.disk.filesystem import NoRoomError
+from headwater.store.disk.filesystem import NoRoomError, write_whole
 from headwater.store.disk.format import HEADER_BYTES
 from headwater.store.disk.segment import SegmentFile
 from headwater.store.disk.wal import SEGMENT
@@ -92,7 +92,7 @@ class LogSegments:
         """Append records to the last segment; returns their offset. Raises OSError."""
         if self.is_deferred:
             return self._defer(segment, data)
-        offset = segment.write(data)
+        offset = write_whole(segment.file, data)
         ahead = self._ahead.copied_to
         if ahead is not None:
             ahead.add(self._ahead.identity, SEGMENT, segment.first_sequence, offset, data)
