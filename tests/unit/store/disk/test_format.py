@@ -6,6 +6,7 @@ every byte.
 
 from collections.abc import Callable, Iterator
 from itertools import accumulate
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -104,8 +105,11 @@ kinds = pytest.mark.parametrize("data", RECORDS.values(), ids=RECORDS.keys())
 def test_a_message_has_equal_bytes_alone_and_among_others(
     first: int, messages: list[tuple[bytes, bytes, bytes, int]]
 ) -> None:
-    columns = ([*column] for column in zip(*messages, strict=True))
-    together, lengths = encode_messages(first, *columns, seed=5, before=b"before")  # type: ignore[arg-type]
+    columns: Any = [[*column] for column in zip(*messages, strict=True)]
+    subjects_of, headers_of, payloads_of, times_of = columns
+    together, lengths = encode_messages(
+        first, subjects_of, headers_of, payloads_of, times_of, seed=5, before=b"before"
+    )
     alone = [
         encode_messages(first + number, [subject], [header], [payload], [time_ns], seed=5)
         for number, (subject, header, payload, time_ns) in enumerate(messages)

@@ -221,14 +221,13 @@ def test_a_message_that_was_erased_by_half_is_deleted_and_not_lost() -> None:
     store = opened(disk)
     log = store.logs["s"]
     assert [entry[2] for entry in log.entries_to_apply] == [b"erase 2"]
-    assert list(log.lost) == [(2, 2)]
+    assert list(log.lost) == [], "the deletion is part of the redo point"
     apply_entries(log, lambda *_: log.delete([2], erase=True, entries=[(300, b"note")]))
     store.finish_redo()
-    assert list(log.lost) == []
     disk.kill()
     log = opened(disk).logs["s"]
     assert (list(log.lost), sequences_in(log)) == ([], [1, 3, 4, 5])
-    assert [entry.body for entry in log.entries] == [b"note"]
+    assert {entry.body for entry in log.entries} == {b"note"}
 
 
 def test_a_disk_that_refuses_the_cut_leaves_the_log_readable_and_the_entries_in_place() -> None:

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from headwater.store.log.batch_records import encode_batch, message_sizes
 from headwater.store.log.memory_log import MemoryLog
-from headwater.store.log.message_log import Batch
+from headwater.store.log.message_log import Batch, StoredMessage
 from headwater.store.store import open_store
 from headwater.testing.disk import SimDisk
 from headwater.testing.entropy import SeededEntropy, labelled_rng
@@ -75,7 +75,7 @@ def test_a_file_is_read_message_by_message_as_it_is_read_at_once(
     log.delete([2])
     log.append(batch_of(messages, with_expiries=False))
     at_once = log.read(1, 100, 1 << 30)
-    read = []
+    read: list[StoredMessage] = []
     sequence = 1
     while len(one := log.read(sequence, 1, bytes_max)):
         read += one
