@@ -53,7 +53,7 @@ WITHOUT_A_UNIT_TEST: Final[Mapping[str, str]] = {
     "jetstream/config/stream_checks": "sources subjects",
     "jetstream/consumers": "advisories outbox records",
     "jetstream/streams": "removal republish view",
-    "jetstream/streams/publishing": "admission batch_limits decision",
+    "jetstream/streams/publishing": "admission batch_limits incoming",
     "jetstream/streams/schedules": "scheduling",
     "runtime": "environment file_watch loop_thread loops real scratch time_zones",
     "server": "lifecycle main",

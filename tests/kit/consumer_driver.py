@@ -36,8 +36,8 @@ from headwater.jetstream.consumers.records import (
 )
 from headwater.jetstream.consumers.start import starting
 from headwater.jetstream.consumers.steps import Acks, FlowReply, Interest, Pull, Step
+from headwater.jetstream.proposal import Proposal
 from headwater.jetstream.records import Published, Record
-from headwater.jetstream.streams.publishing.decision import Decision
 from tests.kit.stream_driver import StreamDriver
 
 NAME: Final = "C"
@@ -259,7 +259,7 @@ class ConsumerDriver(StreamDriver):
 
     # --- working -------------------------------------------------------------------------------
 
-    def _apply(self, decision: Decision) -> None:
+    def _apply(self, decision: Proposal) -> None:
         if decision.records and isinstance(decision.records[0], STEP_RECORDS):
             self._commit(decision.records)
             self._serve_freed()
@@ -277,7 +277,7 @@ class ConsumerDriver(StreamDriver):
 
     def _propose(self, records: list[Record]) -> None:
         """Commit the records of a step, at once or after all that waits."""
-        decision = Decision()
+        decision = Proposal()
         decision.records += records
         if self._commits_later and self._waiting is not None:
             self._waiting.append(decision)

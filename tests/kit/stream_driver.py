@@ -20,6 +20,7 @@ from headwater.jetstream.config.stream_checks.checks import Surroundings, normal
 from headwater.jetstream.config.stream_config import Storage, StreamRequest
 from headwater.jetstream.consumers.records import ConsumerDeleted
 from headwater.jetstream.errors import ApiError
+from headwater.jetstream.proposal import Proposal
 from headwater.jetstream.records import (
     Configured,
     Published,
@@ -32,7 +33,7 @@ from headwater.jetstream.records import (
 from headwater.jetstream.server_room import ServerRoom, Usage
 from headwater.jetstream.streams.file import encode_body
 from headwater.jetstream.streams.publishing.batch_limits import BatchLimits, BatchRoom
-from headwater.jetstream.streams.publishing.decision import Decision, Incoming
+from headwater.jetstream.streams.publishing.incoming import Incoming
 from headwater.jetstream.streams.stream import Stream
 from headwater.store.log.file_log import FileLog
 from headwater.store.log.memory_log import MemoryLog
@@ -149,7 +150,7 @@ class StreamDriver:
         self.republished: list[tuple[bytes, bytes, bytes]] = []
         self.abandoned: list[tuple[bytes, str]] = []
         # Decisions that are in flight and have not taken effect; None if they do so at once.
-        self._waiting: list[Decision] | None = None
+        self._waiting: list[Proposal] | None = None
         self.disk = SimDisk(1)
         self._store: Store | None = None
         asked = StreamRequest(name=NAME, storage=storage, **{"subjects": (f"{NAME}.>",), **config})
@@ -237,7 +238,7 @@ class StreamDriver:
 
     def record(self, record: Record) -> None:
         """A record that a request has made."""
-        decision = Decision()
+        decision = Proposal()
         decision.records.append(record)
         self._carry_out(decision)
 
@@ -267,7 +268,7 @@ class StreamDriver:
         for _ in range(count):
             self.stream.retreat(self._waiting.pop().records)
 
-    def _carry_out(self, decision: Decision) -> None:
+    def _carry_out(self, decision: Proposal) -> None:
         for record in decision.records:
             self.stream.append(record)
         if self._waiting is not None:
@@ -275,7 +276,7 @@ class StreamDriver:
         else:
             self._apply(decision)
 
-    def _apply(self, decision: Decision) -> None:
+    def _apply(self, decision: Proposal) -> None:
         for record in decision.records:
             self.stream.apply(record)
         self.republished += decision.republished

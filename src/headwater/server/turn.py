@@ -15,7 +15,7 @@ Must not know: what a batch holds, and what an answer says.
 from collections.abc import Callable, Sequence
 from typing import final
 
-from headwater.jetstream.streams.publishing.decision import Incoming
+from headwater.jetstream.streams.publishing.incoming import Incoming
 from headwater.runtime.environment import Scheduler
 from headwater.server.core.client import Client, Inlet
 from headwater.server.core.out_buffers import OutBuffers

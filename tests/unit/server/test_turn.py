@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from headwater.jetstream.streams.publishing.decision import Incoming
+from headwater.jetstream.streams.publishing.incoming import Incoming
 from headwater.runtime.environment import TimerHandle
 from headwater.server.core.client import Client
 from headwater.server.turn import Turn

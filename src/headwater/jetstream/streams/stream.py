@@ -28,6 +28,7 @@ from headwater.jetstream.config.stream_config import Retention, Storage, StreamC
 from headwater.jetstream.consumers.collection import Consumers
 from headwater.jetstream.consumers.records import CONSUMER_RECORDS, LONG_RECORDS
 from headwater.jetstream.errors import ApiError
+from headwater.jetstream.proposal import Proposal
 from headwater.jetstream.records import (
     Configured,
     Published,
@@ -60,9 +61,9 @@ from headwater.jetstream.streams.publishing import checks
 from headwater.jetstream.streams.publishing.admission import Admission
 from headwater.jetstream.streams.publishing.atomic_batch import AtomicBatches
 from headwater.jetstream.streams.publishing.checks import DuplicateError, refuses_when_full
-from headwater.jetstream.streams.publishing.decision import Decision, Incoming
 from headwater.jetstream.streams.publishing.fast_batch import SUFFIX as FAST_SUFFIX
 from headwater.jetstream.streams.publishing.fast_batch import FastBatches, is_fast
+from headwater.jetstream.streams.publishing.incoming import Incoming
 from headwater.jetstream.streams.recovery import let_go, recover_stream
 from headwater.jetstream.streams.removal import deleting, ids_of, purging
 from headwater.jetstream.streams.republish import Republisher
@@ -229,10 +230,10 @@ class Stream(StreamView):
 
     # --- publishing ----------------------------------------------------------------------------
 
-    def decide(self, incoming: Incoming, now_ns: int) -> Decision:
+    def decide(self, incoming: Incoming, now_ns: int) -> Proposal:
         """Decide about publishes: records for those accepted, replies for all that asked."""
         now_ns = self._stream_time(now_ns)
-        decision = Decision()
+        decision = Proposal()
         if self.takes_plain and self._accepts_all(incoming, now_ns, decision):
             return decision
         admission = Admission(self, now_ns)
@@ -271,7 +272,7 @@ class Stream(StreamView):
                 return position, pattern
         return None
 
-    def _accepts_all(self, incoming: Incoming, now_ns: int, decision: Decision) -> bool:
+    def _accepts_all(self, incoming: Incoming, now_ns: int, decision: Proposal) -> bool:
         """Accept publishes if none needs a check of its own. Returns whether it did."""
         subjects, payloads = incoming.subjects, incoming.payloads
         if len(payloads) == 1 and incoming.header_sizes[0] < 0:
@@ -298,7 +299,7 @@ class Stream(StreamView):
         reply: bytes | None,
         payloads: list[bytes],
         now_ns: int,
-        decision: Decision,
+        decision: Proposal,
     ) -> bool:
         """Do what `_accepts_all` does, for one publish without headers: most turns have no more."""
         subject_bytes, body_bytes = len(subjects[0]), len(payloads[0])
@@ -326,7 +327,7 @@ class Stream(StreamView):
         headers: list[bytes],
         bodies: list[bytes],
         now_ns: int,
-        decision: Decision,
+        decision: Proposal,
     ) -> None:
         """Add the record and the replies of publishes that need no check of their own."""
         count = len(incoming.subjects)
@@ -349,7 +350,7 @@ class Stream(StreamView):
     def _admit(
         self,
         admission: Admission,
-        decision: Decision,
+        decision: Proposal,
         subject: bytes,
         reply: bytes | None,
         header: bytes,
@@ -390,9 +391,9 @@ class Stream(StreamView):
         """The reply to a publish that is refused."""
         return write(Refusal(ErrorDocument.of(error), self.name, 0))
 
-    def refuse(self, incoming: Incoming, error: ApiError) -> Decision:
+    def refuse(self, incoming: Incoming, error: ApiError) -> Proposal:
         """Refuse all publishes with one error, because the log cannot accept them."""
-        decision = Decision()
+        decision = Proposal()
         if not self.config.no_ack:
             answer = self.refusal(error)
             for reply in incoming.replies:
@@ -451,7 +452,7 @@ class Stream(StreamView):
 
     # --- timed work ----------------------------------------------------------------------------
 
-    def decide_due(self, now_ns: int) -> Decision:
+    def decide_due(self, now_ns: int) -> Proposal:
         """Decide about everything that is due at `now_ns`."""
         return self.due.decide(self._stream_time(now_ns))
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final, Protocol, final
 
 from headwater.go.quoting import quote
-from headwater.jetstream.streams.publishing.decision import Incoming
+from headwater.jetstream.streams.publishing.incoming import Incoming
 from headwater.runtime.environment import TimerHandle
 from headwater.server.core.permissions import ConnectionPermissions
 from headwater.server.core.subject_space import SubjectSpace

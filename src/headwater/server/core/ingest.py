@@ -6,7 +6,7 @@ The publishes that a stream has not answered are bounded (`Room`); a publish bey
 from enum import Enum
 from typing import Final, NamedTuple, Protocol, final
 
-from headwater.jetstream.streams.publishing.decision import Incoming
+from headwater.jetstream.streams.publishing.incoming import Incoming
 from headwater.server.core.client import Client
 from headwater.wire.headers import status_block
 

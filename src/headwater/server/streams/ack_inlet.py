@@ -14,7 +14,7 @@ from headwater.jetstream.config.consumer_config import AckPolicy
 from headwater.jetstream.consumers.acks import PLAIN, AckAddress, read_address, read_sequences
 from headwater.jetstream.consumers.machine import Consumer
 from headwater.jetstream.consumers.push import FLOW_PREFIX
-from headwater.jetstream.streams.publishing.decision import Incoming
+from headwater.jetstream.streams.publishing.incoming import Incoming
 from headwater.server.core.accounts import Account
 from headwater.server.core.broker import Broker
 from headwater.server.core.client import Client

@@ -39,7 +39,7 @@ from headwater.jetstream.proposal import (
 )
 from headwater.jetstream.records import Published, Record
 from headwater.jetstream.streams.look_ahead import IN_FLIGHT_MESSAGES_MAX
-from headwater.jetstream.streams.publishing.decision import Incoming
+from headwater.jetstream.streams.publishing.incoming import Incoming
 from headwater.jetstream.streams.stream import Stream
 from headwater.runtime.environment import Scheduler
 from headwater.server.core.accounts import Account

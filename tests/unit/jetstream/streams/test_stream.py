@@ -14,7 +14,7 @@ from headwater.jetstream.config.stream_config import (
     SubjectTransformConfig,
 )
 from headwater.jetstream.errors import ApiError
-from headwater.jetstream.streams.publishing.decision import Incoming
+from headwater.jetstream.streams.publishing.incoming import Incoming
 from headwater.jetstream.streams.stream import Stream
 from headwater.store.disk.format import SUBJECT_BYTES_MAX
 from tests.kit.stream_driver import REPLY, Publish

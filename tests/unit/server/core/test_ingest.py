@@ -2,7 +2,7 @@
 
 import pytest
 
-from headwater.jetstream.streams.publishing.decision import Incoming
+from headwater.jetstream.streams.publishing.incoming import Incoming
 from headwater.server.core.ingest import Excess, Room, RoomLimits, size_of
 
 LINE_BYTES = 4096

@@ -12,8 +12,8 @@ import pytest
 from headwater.base.clock import NS_PER_S
 from headwater.jetstream import error_codes
 from headwater.jetstream.account import AccountLimits
+from headwater.jetstream.proposal import Proposal
 from headwater.jetstream.streams import look_ahead
-from headwater.jetstream.streams.publishing.decision import Decision
 from headwater.runtime.fsync import FLUSH_S
 from headwater.server.configuration.options import AccountOptions, Options, UserOptions
 from headwater.server.streams import runner as stream_runner
@@ -337,7 +337,7 @@ def test_a_bug_that_shows_at_one_stream_does_not_silence_the_rest(
     world.create("T", subjects=["t"])
     stream = _stream(world, "S")
 
-    def decide(incoming: object, now_ns: int) -> Decision:
+    def decide(incoming: object, now_ns: int) -> Proposal:
         raise RuntimeError("a bug")
 
     with monkeypatch.context() as planted:
@@ -382,9 +382,9 @@ def _count_decisions(world: StreamWorld) -> Any:
     decide = stream.decide_due
     calls = []
 
-    def counted(now_ns: int) -> Decision:
+    def counted(now_ns: int) -> Proposal:
         calls.append(now_ns)
-        found: Decision = decide(now_ns)
+        found: Proposal = decide(now_ns)
         return found
 
     stream.decide_due = counted

@@ -12,10 +12,10 @@ from headwater.jetstream import error_codes
 from headwater.jetstream import header_names as names
 from headwater.jetstream.config.api_level import exceeds_level
 from headwater.jetstream.errors import ApiError
+from headwater.jetstream.proposal import Proposal
 from headwater.jetstream.streams.publishing.admission import Admission
 from headwater.jetstream.streams.publishing.batch_limits import BatchRoom
 from headwater.jetstream.streams.publishing.checks import check_message_size, check_not_sealed
-from headwater.jetstream.streams.publishing.decision import Decision
 from headwater.wire.headers import value_of, with_value, without
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class AtomicBatches:
     def take(
         self,
         admission: Admission,
-        decision: Decision,
+        decision: Proposal,
         batch_id: bytes,
         subject: bytes,
         header: bytes,
@@ -131,7 +131,7 @@ class AtomicBatches:
         self,
         batch: _Batch,
         batch_id: bytes,
-        decision: Decision,
+        decision: Proposal,
         subject: bytes,
         header: bytes,
         body: bytes,
@@ -143,7 +143,7 @@ class AtomicBatches:
         batch.byte_count += count
         batch.messages.append((subject, header, body))
 
-    def _check_level(self, batch_id: bytes, header: bytes, decision: Decision) -> bytes:
+    def _check_level(self, batch_id: bytes, header: bytes, decision: Proposal) -> bytes:
         """Refuse a message that requires a higher API level; the header is not stored."""
         level = value_of(header, names.REQUIRED_API_LEVEL)
         if not level:
@@ -163,7 +163,7 @@ class AtomicBatches:
         self._room.give_bytes_back(self.open.pop(batch_id).byte_count)
         self._room.atomic.end()
 
-    def _abandon(self, batch_id: bytes, reason: str, decision: Decision) -> None:
+    def _abandon(self, batch_id: bytes, reason: str, decision: Proposal) -> None:
         self._close(batch_id)
         decision.abandoned.append((batch_id, reason))
 
@@ -173,7 +173,7 @@ class AtomicBatches:
             return batch.last_ns + self._room.limits.idle_ns_max
         return 0
 
-    def give_up_idle(self, now_ns: int, decision: Decision) -> None:
+    def give_up_idle(self, now_ns: int, decision: Proposal) -> None:
         """Abandon the batches that have timed out."""
         while 0 < self.next_end_ns() <= now_ns:
             self._abandon(next(iter(self.open)), TIMEOUT, decision)

@@ -24,6 +24,7 @@ from headwater.jetstream import header_names as names
 from headwater.jetstream.api.documents import ErrorDocument
 from headwater.jetstream.config.api_level import exceeds_level
 from headwater.jetstream.errors import ApiError
+from headwater.jetstream.proposal import Proposal
 from headwater.jetstream.streams.publishing.admission import Admission
 from headwater.jetstream.streams.publishing.batch_limits import BatchRoom
 from headwater.jetstream.streams.publishing.checks import (
@@ -31,7 +32,6 @@ from headwater.jetstream.streams.publishing.checks import (
     check_message_size,
     check_not_sealed,
 )
-from headwater.jetstream.streams.publishing.decision import Decision
 from headwater.wire.headers import value_of, without
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ class FastBatches:
     def take(
         self,
         admission: Admission,
-        decision: Decision,
+        decision: Proposal,
         reply: bytes,
         subject: bytes,
         header: bytes,

@@ -10,10 +10,10 @@ from headwater.base.clock import NS_PER_S
 from headwater.go.durations import format_duration
 from headwater.jetstream import header_names as names
 from headwater.jetstream.errors import ApiError
+from headwater.jetstream.proposal import Proposal
 from headwater.jetstream.records import Removed
 from headwater.jetstream.streams.foreseen import Foreseen
 from headwater.jetstream.streams.publishing.admission import Admission
-from headwater.jetstream.streams.publishing.decision import Decision
 from headwater.jetstream.streams.publishing.ttl import NEVER, TtlError, ttl_of
 from headwater.wire.headers import value_of
 
@@ -77,9 +77,9 @@ class DueWork:
         )
         return min(filter(None, times), default=0)
 
-    def decide(self, now_ns: int) -> Decision:
+    def decide(self, now_ns: int) -> Proposal:
         """Decide about all work that is due at `now_ns`."""
-        decision = Decision()
+        decision = Proposal()
         self._stream.dedupe.forget_before(now_ns)
         admission = Admission(self._stream, now_ns)
         gone = self._gone(now_ns)

@@ -1,9 +1,7 @@
-"""The input and the output of a stream's `decide`."""
+"""Publishes to a stream, as they come in: the input of `decide`."""
 
 from collections.abc import Iterator
-from typing import TypeAlias, final
-
-from headwater.jetstream.proposal import Proposal
+from typing import final
 
 
 @final
@@ -73,6 +71,3 @@ class Incoming:
         self.replies += replies
         self.header_sizes += header_sizes
         self.payloads += payloads
-
-
-Decision: TypeAlias = Proposal
