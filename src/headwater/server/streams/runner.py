@@ -351,7 +351,8 @@ class StreamRunner:
         if group.is_applying and not self._is_working:
             self._hold()
         if incoming is not None:
-            # Otherwise the due work is planned when the effects are carried out.
+            # A publish may have opened a batch. Without anything in flight the due work was planned
+            # when the effects were carried out.
             self._runners.note_due(self)
 
     def committed(self) -> None:
