@@ -122,6 +122,7 @@ class SubscriptionIndex(Generic[M]):
     """Members by pattern and queue group. Members are compared by identity."""
 
     __slots__ = (
+        "_below",
         "_cache",
         "_cached_bytes",
         "_caching",
@@ -144,6 +145,8 @@ class SubscriptionIndex(Generic[M]):
         # The number of patterns outside the trie in the server's own subjects, by two tokens.
         self._families: dict[bytes, int] = {}
         self._root: _Level[M] = _Level()
+        # The routes that `match_below` has found since a member came or went.
+        self._below: dict[bytes, Route[M]] = {}
         self._cache: dict[bytes, Route[M]] = {}
         # The size of all entries of the cache.
         self._cached_bytes = 0
@@ -243,6 +246,14 @@ class SubscriptionIndex(Generic[M]):
 
         None unless one pattern, such as `$JS.ACK.>`, matches all of them and no other matches any.
         """
+        route = self._below.get(family)
+        if route is None:
+            route = self._find_below(family)
+            if route is not None:
+                self._below[family] = route
+        return route
+
+    def _find_below(self, family: bytes) -> Route[M] | None:
         first, _, second = family.partition(SEPARATOR)
         root = self._root
         if root.star is not None or root.full is not None or family in self._families:
@@ -284,6 +295,7 @@ class SubscriptionIndex(Generic[M]):
 
     def _forget(self, pattern: bytes) -> None:
         """Drop the entries that a change of `pattern` makes stale."""
+        self._below.clear()
         if not self._cache:
             return
         if STAR in pattern or FULL in pattern:

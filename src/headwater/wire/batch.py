@@ -11,46 +11,33 @@ of the payload that are the header block, or -1 without a header block.
 
 from typing import Final, TypeAlias, final
 
+from headwater.base.columns import MessageColumns
 from headwater.base.errors import PeerError
 
 NO_HEADERS: Final = -1
 
 
 @final
-class Publishes:
+class Publishes(MessageColumns):
     """Neighbouring publishes, as parallel lists."""
 
-    __slots__ = ("header_sizes", "payloads", "replies", "sizes", "subjects")
+    __slots__ = ("header_sizes", "replies", "sizes")
 
-    def __init__(self) -> None:
-        self.subjects: list[bytes] = []
-        self.replies: list[bytes | None] = []
-        self.header_sizes: list[int] = []
-        self.sizes: list[bytes] = []
-        self.payloads: list[bytes] = []
+    COLUMNS = ("subjects", "replies", "header_sizes", "sizes", "payloads")
 
-    def split_at(self, count: int) -> "tuple[Publishes, Publishes]":
-        """The first `count` publishes, and the rest."""
-        if count == len(self.subjects):
-            return self, Publishes()
-        first, rest = Publishes(), Publishes()
-        first.subjects, rest.subjects = self.subjects[:count], self.subjects[count:]
-        first.replies, rest.replies = self.replies[:count], self.replies[count:]
-        first.header_sizes = self.header_sizes[:count]
-        rest.header_sizes = self.header_sizes[count:]
-        first.sizes, rest.sizes = self.sizes[:count], self.sizes[count:]
-        first.payloads, rest.payloads = self.payloads[:count], self.payloads[count:]
-        return first, rest
-
-    def followed_by(self, later: "Publishes") -> "Publishes":
-        """These publishes and then others; the lists of both stay as they are."""
-        both = Publishes()
-        both.subjects = self.subjects + later.subjects
-        both.replies = self.replies + later.replies
-        both.header_sizes = self.header_sizes + later.header_sizes
-        both.sizes = self.sizes + later.sizes
-        both.payloads = self.payloads + later.payloads
-        return both
+    def __init__(
+        self,
+        subjects: list[bytes],
+        replies: list[bytes | None],
+        header_sizes: list[int],
+        sizes: list[bytes],
+        payloads: list[bytes],
+    ) -> None:
+        self.subjects = subjects
+        self.replies = replies
+        self.header_sizes = header_sizes
+        self.sizes = sizes
+        self.payloads = payloads
 
 
 @final
@@ -81,13 +68,13 @@ class Run:
     def as_publishes(self) -> Publishes:
         """These publishes as parallel lists."""
         count = len(self.payloads)
-        publishes = Publishes()
-        publishes.subjects = [self.subject] * count
-        publishes.replies = [self.reply] * count
-        publishes.header_sizes = [self.header_size] * count
-        publishes.sizes = [self.size] * count
-        publishes.payloads = self.payloads
-        return publishes
+        return Publishes(
+            [self.subject] * count,
+            [self.reply] * count,
+            [self.header_size] * count,
+            [self.size] * count,
+            self.payloads,
+        )
 
 
 @final

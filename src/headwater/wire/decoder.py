@@ -81,6 +81,9 @@ _ACK_RUN: Final = re.compile(
         for end in _ACK_ENDS
     )
 )
+# The bytes from the end of an acknowledgement's line to the end of the next one's beginning. An
+# acknowledgement that no other one follows is parsed as other publishes are.
+_ACK_STEP_BYTES_MAX: Final = len(ACK) + len(CRLF) + len(_ACK_LINE)
 # The longest line of an acknowledgement in a row.
 _ACK_LINE_BYTES_MAX: Final = len(_ACK_LINE) + _ACK_SUBJECT_BYTES_MAX + len(b" 4\r\n")
 
@@ -277,15 +280,15 @@ class ClientDecoder:
             else:
                 found = known.get(line)
                 if found is None:
-                    if line.startswith(_ACK_LINE) and (acks := self._find_acks(data, position)):
+                    is_ack = line.startswith(_ACK_LINE)
+                    if is_ack and (acks := self._find_acks(data, position, start)):
                         publishes = publishes or _begin_publishes(segments)
-                        _take_acks(acks, publishes)
-                        position = acks.end()
+                        position = _take_acks(acks, publishes)
                         continue
                     # A line that is not remembered, as `_parse_publish` reads it, without a call.
                     words = line.split(b" ", 4)
                     with_reply = len(words) == 4
-                    if with_reply or (len(words) == 3 and line.startswith(_INBOX_LINE)):
+                    if with_reply or (len(words) == 3 and line.startswith(_PASSING_LINES)):
                         sizes = sizes_known.get(words[-1])
                         is_usual = words[0] == b"PUB" and words[1] and words[2] and _TAB not in line
                         is_usual = is_usual and line.find(_RETURN) == len(line) - 2
@@ -308,21 +311,28 @@ class ClientDecoder:
                 self._check_payload(data, position, after)
                 break
             if publishes is None:
-                publishes = Publishes()
+                payload = data[start:after]
+                publishes = Publishes([subject], [reply], [header_size], [size_token], [payload])
                 segments.append(publishes)
-            publishes.subjects.append(subject)
-            publishes.replies.append(reply)
-            publishes.header_sizes.append(header_size)
-            publishes.sizes.append(size_token)
-            publishes.payloads.append(data[start:after])
+            else:
+                publishes.subjects.append(subject)
+                publishes.replies.append(reply)
+                publishes.header_sizes.append(header_size)
+                publishes.sizes.append(size_token)
+                publishes.payloads.append(data[start:after])
             position = after + 2
         else:
             self.stopped = position < end
         self._last_line, self._last_said = last_line, said
         return position
 
-    def _find_acks(self, data: bytes, position: int) -> re.Match[bytes] | None:
-        """The acknowledgements in a row that begin at `position`, if they are as usual."""
+    def _find_acks(self, data: bytes, position: int, start: int) -> re.Match[bytes] | None:
+        """The acknowledgements in a row that begin at `position`, if they are as usual.
+
+        The payload of the first begins at `start`; an acknowledgement alone is no row.
+        """
+        if data.find(_ACK_LINE, start, start + _ACK_STEP_BYTES_MAX) < 0:
+            return None
         if self.max_control_line < _ACK_LINE_BYTES_MAX or self.max_payload < len(ACK):
             return None
         return _ACK_RUN.match(data, position)
@@ -362,7 +372,7 @@ class ClientDecoder:
                 and len(line) <= self.max_control_line
             ):
                 sizes: _Sizes = (NO_HEADERS, token, int(token))
-                if len(fields) == 3 or (len(fields) == 2 and line.startswith(_INBOX_LINE)):
+                if len(fields) == 3 or (len(fields) == 2 and line.startswith(_PASSING_LINES)):
                     self._lines.remember_sizes(self.headers, token + CRLF, sizes)
                     return fields[0], fields[1] if len(fields) == 3 else None, *sizes
                 if len(fields) == 2:
@@ -525,13 +535,13 @@ def _fields(arguments: bytes) -> list[bytes]:
 
 def _begin_publishes(segments: list[Segment]) -> Publishes:
     """Add a segment for publishes."""
-    publishes = Publishes()
+    publishes = Publishes([], [], [], [], [])
     segments.append(publishes)
     return publishes
 
 
-def _take_acks(run: re.Match[bytes], publishes: Publishes) -> None:
-    """Add the acknowledgements of a run to what was published."""
+def _take_acks(run: re.Match[bytes], publishes: Publishes) -> int:
+    """Add the acknowledgements of a run to what was published. Returns the position behind it."""
     kind = (run.lastindex or 1) - 1
     end, payload = _ACK_ENDS[kind], _ACK_PAYLOADS[kind]
     subjects = run[0][len(b"PUB ") : -len(end)].split(end + b"PUB ")
@@ -541,6 +551,7 @@ def _take_acks(run: re.Match[bytes], publishes: Publishes) -> None:
     publishes.header_sizes += [NO_HEADERS] * count
     publishes.sizes += [b"%d" % len(payload)] * count
     publishes.payloads += [payload] * count
+    return run.end()
 
 
 def _take_run(data: bytes, line: bytes, start: int, size: int) -> list[bytes]:

@@ -139,6 +139,10 @@ def stored_messages(
 
     `tail` is that of the subscription.
     """
+    if len(payloads) == 1 and not headers[0]:
+        # A pull of one message.
+        (subject,), (reply,), (payload,) = subjects, replies, payloads
+        return b"MSG %b%b%b %d\r\n%b\r\n" % (subject, tail, reply, len(payload), payload)
     if not any(headers):
         return b"".join(
             [

@@ -13,6 +13,7 @@ digits, and no more than one message and one read is kept.
 
 from typing import Final, final
 
+from headwater.base.columns import MessageColumns
 from headwater.base.errors import PeerError
 from headwater.go.quoting import quote_bytes
 
@@ -66,13 +67,16 @@ Control = Info | ServerPing | ServerPong | ServerError
 
 
 @final
-class Deliveries:
+class Deliveries(MessageColumns):
     """The messages of one read as parallel lists, and the other operations of the read.
 
     `replies` and `headers` are empty where a message has none; a payload never has its headers.
     """
 
-    __slots__ = ("controls", "headers", "payloads", "replies", "sids", "subjects")
+    __slots__ = ("controls", "headers", "replies", "sids")
+
+    COLUMNS = ("sids", "subjects", "replies", "headers", "payloads")
+    SHARED = ("controls",)
 
     def __init__(self) -> None:
         self.sids: list[bytes] = []
@@ -82,10 +86,7 @@ class Deliveries:
         self.payloads: list[bytes] = []
         self.controls: list[Control] = []
 
-    def __len__(self) -> int:
-        return len(self.payloads)
-
-    def extend(self, rows: list[list[bytes]], payloads: list[bytes]) -> None:
+    def add_plain(self, rows: list[list[bytes]], payloads: list[bytes]) -> None:
         """Add messages without headers, given as the five words of their lines; empties both."""
         if rows:
             _, subjects, sids, replies, _ = zip(*rows, strict=True)
@@ -158,7 +159,7 @@ class ServerDecoder:
             words = line.split(b" ")
             if words[0] != b"MSG" or len(words) != 5:
                 if words[0] != b"MSG" or len(words) != 4:
-                    arrived.extend(rows, payloads)
+                    arrived.add_plain(rows, payloads)
                     position = self._take_unusual(data, position, start, words, arrived)
                     if position < start:
                         break
@@ -176,7 +177,7 @@ class ServerDecoder:
             rows.append(words)
             payloads.append(data[start:after])
             position = after + 2
-        arrived.extend(rows, payloads)
+        arrived.add_plain(rows, payloads)
         return position
 
     def _take_unusual(

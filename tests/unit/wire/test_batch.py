@@ -15,7 +15,7 @@ ROWS: Rows = [
 
 def publishes(rows: Rows) -> Publishes:
     """Publishes of these rows."""
-    made = Publishes()
+    made = Publishes([], [], [], [], [])
     for subject, reply, header_size, size, payload in rows:
         made.subjects.append(subject)
         made.replies.append(reply)

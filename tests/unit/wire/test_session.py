@@ -128,7 +128,7 @@ def test_a_reload_that_requires_credentials_concerns_only_clients_without_connec
         (Malformed("", "too long", b"c"), True),
         (Malformed("", "unknown", b"P"), False),
         (Malformed("", "unknown", b""), False),
-        (Publishes(), False),
+        (Publishes([], [], [], [], []), False),
         (Run(b"s", None, -1, b"1", [b"x"]), False),
         (Subscribe(b"s", None, b"1"), False),
         (Unsubscribe(b"1", -1), False),
