@@ -73,6 +73,19 @@ class Leader(Role):
         """The time of the first append since this disk has last finished a write."""
 
     @property
+    def replicated(self) -> int:
+        """The index up to which all live members have the log."""
+        replica, matches = self.replica, self._replication.matches
+        return min(
+            (
+                matches.get(name, 0)
+                for name in replica.log.membership.members()
+                if name in replica.alive
+            ),
+            default=replica.log.last_index,
+        )
+
+    @property
     def is_ready(self) -> bool:
         """Whether this leader may serve: an entry of its own term is applied."""
         return self.replica.log.applied >= self._first_index

@@ -76,6 +76,11 @@ _HANDLERS: Final[dict[type[Message], Callable[[Role, Any, int], Transition | Non
 }
 
 
+def _recovery_number(entropy: Entropy) -> int:
+    """A number that identifies a loss of memory."""
+    return 1 + entropy.below(_RECOVERY_LIMIT)
+
+
 @final
 class RaftNode:
     """A member and its present role."""
@@ -93,7 +98,7 @@ class RaftNode:
         *,
         has_forgotten: bool = False,
     ) -> None:
-        recovery = 1 + entropy.below(_RECOVERY_LIMIT) if has_forgotten else TRUSTED
+        recovery = _recovery_number(entropy) if has_forgotten else TRUSTED
         self._replica = Replica(name, config, entropy, storage, saved, recovery)
         self._portions = 0
         self._written = 0
@@ -138,6 +143,12 @@ class RaftNode:
         return self._replica.log.membership
 
     @property
+    def is_membership_settled(self) -> bool:
+        """Whether no change of members is on its way, as far as this member knows."""
+        log = self._replica.log
+        return not log.membership.is_joint and log.membership_index <= log.commit
+
+    @property
     def may_vote(self) -> bool:
         """Whether this member votes and confirms."""
         return self._replica.recovery == TRUSTED
@@ -146,6 +157,15 @@ class RaftNode:
     def is_ready(self) -> bool:
         """Whether this member leads and has applied an entry of its own term."""
         return isinstance(self._role, Leader) and self._role.is_ready
+
+    @property
+    def replicated(self) -> int:
+        """The index up to which all live members have the log, as far as this one knows.
+
+        That is the commit index of a member that does not lead.
+        """
+        role = self._role
+        return role.replicated if isinstance(role, Leader) else self._replica.log.commit
 
     @property
     def deadline_ns(self) -> int | None:
@@ -178,6 +198,10 @@ class RaftNode:
         A follower names its leader only if that has sent it an append since it follows it.
         """
         return Digest(self.name, peer, self.term, self._role.known_leader)
+
+    def greet(self, peer: str) -> None:
+        """Send a `digest` to a server that this member meets again."""
+        self._replica.replies.append(self.digest(peer))
 
     def step(self, message: Message, now_ns: int) -> None:
         """Answer a message."""
@@ -287,6 +311,11 @@ class RaftNode:
         """Begin to hand over to another voter. Returns whether that is possible now."""
         return isinstance(self._role, Leader) and self._role.transfer(to, now_ns)
 
+    def campaign(self, now_ns: int) -> None:
+        """Stand for election now, if this member may and no leader is known."""
+        if self._replica.may_campaign and not self.leader:
+            self._enter(Transition(RoleName.PRE_CANDIDATE, self.term), now_ns)
+
     def resign(self, now_ns: int) -> None:
         """Cease to lead, for instance because this server's disk has failed.
 
@@ -305,10 +334,33 @@ class RaftNode:
         self._replica.recovery = TRUSTED
         self._enter(Transition(RoleName.FOLLOWER, self.term, self.leader), now_ns)
 
+    def forget(self, now_ns: int) -> None:
+        """Neither vote nor confirm until a leader readmits this member.
+
+        For a member that learns from a peer that its disk was rolled back. Promises that were not
+        taken with `ready` yet are not made.
+        """
+        replica = self._replica
+        if replica.recovery == TRUSTED:
+            self.resign(now_ns)
+            replica.replies = [each for each in replica.replies if isinstance(each, Digest)]
+            replica.recovery = _recovery_number(replica.entropy)
+            leader = self.leader
+            self._enter(Transition(RoleName.FOLLOWER, self.term, leader), now_ns)
+            if leader != NOBODY:
+                # The leader of a silent group learns of it by this.
+                self.greet(leader)
+
     def snapshot_failed(self, peer: str) -> None:
         """Note that a snapshot did not reach a follower. It is offered again."""
         if isinstance(self._role, Leader):
             self._role.retry_snapshot(peer)
+
+    def snapshot_at(self, index: int) -> Snapshot:
+        """The place of a snapshot that ends with an applied entry, which is still in the log."""
+        log = self._replica.log
+        check(log.snapshot.index <= index <= log.applied, "a snapshot of applied entries")
+        return Snapshot(index, log.term_at(index), log.membership_at(index))
 
     def trim(self, index: int) -> Snapshot:
         """Give up the log up to an applied index. Returns the place of the snapshot that replaces

@@ -90,6 +90,16 @@ def born(membership: Membership) -> SavedState:
     return SavedState(hard_state, snapshot, BIRTH_INDEX, BIRTH_INDEX)
 
 
+def reborn(saved: SavedState, membership: Membership) -> SavedState:
+    """The state of a first member whose entries are gone, with the promises that it made."""
+    hard_state = saved.hard_state
+    kept = HardState(
+        max(hard_state.term, BIRTH_INDEX), hard_state.vote, BIRTH_INDEX, hard_state.recovery
+    )
+    snapshot = Snapshot(BIRTH_INDEX, BIRTH_INDEX, membership)
+    return SavedState(kept, snapshot, BIRTH_INDEX, BIRTH_INDEX)
+
+
 def blank() -> SavedState:
     """The state of a member that joins a group, or has been emptied."""
     return SavedState(HardState(), Snapshot(0, 0, UNKNOWN), 0, 0)

@@ -256,3 +256,19 @@ def test_a_second_leader_of_the_term_is_a_violation() -> None:
     ):
         with pytest.raises(InvariantViolation, match="b and a lead term 2"):
             member.node.step(message, member.now_ns)
+
+
+def test_a_leader_knows_how_far_all_live_members_have_the_log() -> None:
+    member = leader()
+    before = member.node.log.last_index
+    assert member.node.replicated == before
+    propose(member)
+    member.confirm("b")
+    assert member.node.replicated == before
+    member.node.peer_lost("c", member.now_ns)
+    assert member.node.replicated == before + 1
+
+
+def test_a_follower_takes_the_committed_part_for_replicated() -> None:
+    member = Member()
+    assert member.node.replicated == member.node.log.commit

@@ -134,3 +134,54 @@ def test_facts_are_those_of_the_member() -> None:
     node = member.node
     assert (node.name, node.vote, node.leader) == ("a", "a", "a")
     assert node.membership == membership_of("abc")
+
+
+def test_a_member_greets_with_its_term_and_leader() -> None:
+    member = Member()
+    member.step(Append("c", "a", 4, 1, 1, [], 1))
+    member.node.greet("b")
+    assert member.work() == [Digest("a", "b", 4, "c")]
+
+
+def test_a_member_that_forgets_drops_its_vote_and_tells_its_leader() -> None:
+    member = Member()
+    member.step(Append("c", "a", 4, 1, 1, [], 1))
+    member.node.step(Vote("b", "a", 5, 9, 9, True), member.now_ns)
+    member.node.forget(member.now_ns)
+    assert not member.node.may_vote
+    assert not any(isinstance(message, VoteReply) for message in member.work())
+    member.step(Append("c", "a", 6, 1, 1, [], 1))
+    number = member.disk.files.hard_state.recovery
+    assert number != 0
+    member.node.forget(member.now_ns)
+    member.work()
+    assert member.disk.files.hard_state.recovery == number
+
+
+def test_a_member_that_forgets_names_no_leader_to_the_one_it_follows() -> None:
+    member = Member()
+    member.step(Append("c", "a", 4, 1, 1, [], 1))
+    member.node.forget(member.now_ns)
+    assert member.work() == [Digest("a", "c", 4, "")]
+
+
+def test_a_leader_that_forgets_resigns() -> None:
+    member = Member()
+    member.lead()
+    member.node.forget(member.now_ns)
+    member.work()
+    assert (member.node.role, member.node.leader) == (RoleName.FOLLOWER, "")
+    assert member.node.deadline_ns is None
+
+
+def test_a_membership_is_settled_when_its_change_is_committed() -> None:
+    member = Member(voters="ab", learners="c")
+    member.lead()
+    member.confirm("b", "c")
+    assert member.node.is_membership_settled
+    assert member.node.propose_membership(membership_of("abc"), member.now_ns) is not None
+    assert not member.node.is_membership_settled
+    for _ in range(3):
+        member.confirm("b", "c")
+    assert member.node.is_membership_settled
+    assert member.node.membership == membership_of("abc")
