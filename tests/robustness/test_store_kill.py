@@ -13,10 +13,19 @@ from typing import Final
 import pytest
 
 from headwater.store.store import Store, SyncMode
-from tests.robustness.killed_writers import Said, opened, payload_of, write, write_later
+from tests.robustness.killed_writers import (
+    GROUPS,
+    Said,
+    opened,
+    payload_of,
+    write,
+    write_group,
+    write_later,
+)
 
 KILLS_PER_STREAM: Final = 25
 KILLS_OF_ASYNC: Final = 10
+KILLS_OF_GROUPS: Final = 10
 
 # Children are forked by a server of their own that has imported all they need.
 PROCESSES: Final = get_context("forkserver")
@@ -96,6 +105,23 @@ def test_an_async_stream_misses_an_end_and_gives_nothing_out_twice(tmp_path: Pat
         missing_before = missing
         close_nothing(store)
     assert len(given) > 1000
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_no_vote_and_no_confirmed_entry_of_a_group_is_missing(tmp_path: Path, name: str) -> None:
+    confirmed = 0
+    for kill in range(KILLS_OF_GROUPS):
+        said = write_and_be_killed(tmp_path, name, 1 + kill * 13 % 60, write_group)
+        vote, term, confirmed = said[-1]
+        store = opened(str(tmp_path))
+        log = store.groups[GROUPS[name]]
+        assert not log.may_have_forgotten
+        assert log.state.term > term or (log.state.term, log.state.vote) == (term, vote)
+        assert log.last_index >= confirmed
+        found = log.entries(log.first_index, log.last_index, 2**62)
+        assert [each.data for each in found] == [payload_of(each.index) for each in found]
+        store.abandon()
+    assert confirmed > 1000
 
 
 def close_nothing(store: Store) -> None:

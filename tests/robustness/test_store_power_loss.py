@@ -16,6 +16,7 @@ from headwater.store.store import Store, open_store
 from headwater.testing.disk import Leftovers, Mode, PowerLost, SimDisk, crash_points
 from headwater.testing.disk_faults import Moment
 from headwater.testing.entropy import SeededEntropy, labelled_rng
+from tests.kit import entries
 from tests.kit.hand_scheduler import HandScheduler
 from tests.robustness.stopped_stores import ENCODINGS, told_in_full
 from tests.robustness.store_ledger import FOLDER, MODES, SEGMENT_BYTES_MAX, Workload
@@ -42,7 +43,7 @@ RECOVERED_OF_ALL = {"plain": 40, "encrypted": 200}
 
 def opened(disk: SimDisk, boot_id: str, encoding: str) -> Store:
     """The store, with every stream in its mode."""
-    return open_store(
+    store = open_store(
         disk,
         FOLDER,
         SeededEntropy(labelled_rng(disk.operations, "store")),
@@ -51,6 +52,7 @@ def opened(disk: SimDisk, boot_id: str, encoding: str) -> Store:
         encoding=ENCODINGS[encoding],
         segment_bytes_max=SEGMENT_BYTES_MAX,
     )
+    return entries.redo(store)
 
 
 def run(disk: SimDisk, workload: Workload, encoding: str) -> None:

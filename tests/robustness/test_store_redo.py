@@ -15,7 +15,7 @@ from headwater.store.store import Store, SyncMode, open_store
 from headwater.testing.disk import Leftovers, Mode, PowerLost, SimDisk, crash_points
 from headwater.testing.disk_faults import Moment
 from headwater.testing.entropy import SeededEntropy, labelled_rng
-from tests.robustness.redo_machine import Dump, Machine, Operation, encode_operation
+from tests.robustness.redo_machine import OPERATIONS, Dump, Machine, encode_operation
 from tests.robustness.stopped_stores import ENCODINGS, told_in_full
 
 FOLDER = "data/jetstream"
@@ -31,29 +31,6 @@ STRIDES = {"plain": 1, "compressed": 8, "encrypted": 8}
 KILL_STRIDE = 2
 MOMENTS: tuple[Moment, ...] = ("before", "during", "after")
 
-OPERATIONS: tuple[Operation, ...] = (
-    ("append", (3, 20)),
-    ("note", ()),
-    ("append", (4, 40)),
-    ("delete", (2, 5)),
-    ("append", (5, 30)),
-    ("erase", (6,)),
-    ("append", (1, 300)),
-    ("body", ()),
-    ("skip", (3,)),
-    ("append", (6, 60)),
-    ("delete", (12, 13, 14)),
-    ("note", ()),
-    ("append", (2, 20)),
-    ("erase", (20, 21)),
-    ("append", (8, 100)),
-    ("delete", (22, 24)),
-    ("append", (3, 20)),
-    ("note", ()),
-    ("append", (9, 80)),
-    ("append", (9, 10)),
-)
-
 
 def opened(disk: SimDisk, boot_id: str, encoding: str = "plain") -> Store:
     return open_store(
@@ -65,7 +42,6 @@ def opened(disk: SimDisk, boot_id: str, encoding: str = "plain") -> Store:
         encoding=ENCODINGS[encoding],
         segment_bytes_max=SEGMENT_BYTES_MAX,
         ahead_bytes_max=6000,
-        has_entries=True,
     )
 
 

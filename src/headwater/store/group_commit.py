@@ -1,12 +1,11 @@
 """The group commit of a store: one sync makes a turn of all its streams durable.
 
 At the end of a turn the server calls `begin`, off its loop `sync`, and `finish` when that returned;
-then the logs' `synced_sequence` covers the turn. `begin_trim` and `finish_trim` stand around
+then the logs' `synced_entry` covers the turn. `begin_trim` and `finish_trim` stand around
 `run_syncs` when the write-ahead file is to begin again.
 
-When the write-ahead file meets the end of the disk, a commit syncs the files of the streams
-themselves, in which the messages are. Entries are nowhere else: they wait until a trim, or the
-removal of messages, has made room.
+When the write-ahead file meets the end of the disk, the entries wait until a trim, or the removal
+of messages, has made room.
 """
 
 from collections.abc import Iterable
@@ -14,8 +13,9 @@ from typing import final
 
 from headwater.store.disk.filesystem import NoRoomError
 from headwater.store.disk.room import Room
-from headwater.store.disk.wal import Redo, WriteAhead
+from headwater.store.disk.wal import VOID_POINT, Redo, RedoPoint, WriteAhead
 from headwater.store.errors import DiskFullError, OfflineError, StoreError
+from headwater.store.groups.group_logs import GroupLogs
 from headwater.store.log.file_log import FileLog
 from headwater.store.upkeep.log_sync import LogSync
 
@@ -26,29 +26,33 @@ class GroupCommit:
 
     __slots__ = (
         "_ahead",
-        "_committing",
         "_entries",
         "_folder",
+        "_groups",
+        "_groups_syncing",
+        "_groups_wait",
         "_is_partial",
         "_logs",
         "_names",
         "_rolled",
         "_room",
-        "_syncing",
         "_unopened",
         "_waiting",
     )
 
-    def __init__(self, folder: str, ahead: WriteAhead, room: Room) -> None:
+    def __init__(self, folder: str, ahead: WriteAhead, room: Room, groups: GroupLogs) -> None:
         """`folder` is the store's, for error texts."""
         self._folder = folder
         self._ahead = ahead
         self._room = room
+        self._groups = groups
+        # The last portion of work of groups that a commit makes durable, and whether portions wait
+        # for room.
+        self._groups_syncing = 0
+        self._groups_wait = False
         self._logs: dict[str, FileLog] = {}
         # Names of the streams by identity, which is what the write-ahead file knows.
         self._names: dict[bytes, str] = {}
-        # Last sequence and count of journal writes, by stream, that a commit makes durable.
-        self._committing: dict[str, tuple[int, int]] = {}
         # The last entry, by stream, that a commit makes durable; streams whose entries wait for
         # room; and the last entry of each stream in the files before the present one, None if there
         # are none.
@@ -59,29 +63,42 @@ class GroupCommit:
         self._is_partial = False
         # Entries of streams that cannot be opened, by identity: they are kept for another start.
         self._unopened: dict[bytes, Redo] = {}
-        # The syncs by stream of a commit that goes without the write-ahead file; else None.
-        self._syncing: dict[str, LogSync] | None = None
 
-    def add_stream(self, name: str, log: FileLog) -> None:
-        """Make a stream durable by copies in the write-ahead file; it is on the disk so far."""
-        log.join_write_ahead(self._ahead)
-        self._logs[name] = log
-        self._names[log.identity] = name
-
-    def add_stream_with_entries(self, name: str, log: FileLog, applied: int, added: int) -> None:
+    def add_stream(self, name: str, log: FileLog, applied: int, added: int) -> None:
         """Make a stream durable by its entries in the write-ahead file; it is on the disk so far.
 
         It has the effects of all entries up to `applied`; the file has those up to `added`.
         """
-        log.join_with_entries(self._ahead, applied, added)
+        log.durability.join_write_ahead(self._ahead, applied, added)
         self._logs[name] = log
         self._names[log.identity] = name
+
+    def add_replica(
+        self, name: str, log: FileLog, applied: int, known: RedoPoint | None = None
+    ) -> None:
+        """Make a stream durable by the entries of its group; it is on the disk so far.
+
+        It has the effects of all entries up to `applied`, and the present write-ahead file has the
+        redo point `known`. Raises StoreError.
+        """
+        self._logs[name] = log
+        log.durability.join_group(self._ahead, applied, known)
+
+    def hold_replica(self, name: str, log: FileLog, point: RedoPoint) -> None:
+        """Keep the redo point of a replica that is offline."""
+        self._logs[name] = log
+        log.durability.hold_point(self._ahead, point)
+
+    def void_replica(self, log: FileLog) -> None:
+        """Have the files of a replica count for nothing, durably, also after a crash. Raises
+        OSError."""
+        log.durability.redo.begin_at(VOID_POINT)
+        self.secure_frames()
 
     def remove_stream(self, name: str, log: FileLog) -> None:
         """Leave out a stream that is removed; it need not have been added."""
         self._logs.pop(name, None)
         self._names.pop(log.identity, None)
-        self._committing.pop(name, None)
         self._entries.pop(name, None)
 
     def hold_stream(self, name: str, log: FileLog) -> None:
@@ -105,36 +122,34 @@ class GroupCommit:
     # --- commits -------------------------------------------------------------------------------
 
     def begin(self, uses_reserve: bool = False) -> bool:
-        """Write this turn's bytes to the write-ahead file; returns whether there are any.
+        """Write this turn's entries to the write-ahead file; returns whether they are to be synced.
 
+        Portions of work of groups are written when this returns, unless there is no room for them.
         The reserve of the disk is for entries that remove messages. Raises StoreError.
         """
         names = self._names
         touched = [names[each] for each in self._ahead.pop_touched() if each in names]
         # A commit that was begun and never finished counts for nothing.
-        unfinished = (*self._committing, *self._entries, *self._waiting)
+        unfinished = (*self._entries, *self._waiting)
         logs = {name: self._logs[name] for name in (*unfinished, *touched) if name in self._logs}
         self._waiting = []
-        self._committing = {
-            name: (log.last_sequence, log.journal.writes)
-            for name, log in logs.items()
-            if not (log.durability.has_entries or log.durability.is_synced or log.offline)
-        }
         self._entries = {
             name: log.durability.added_entry
             for name, log in logs.items()
             if log.durability.added_entry > log.durability.synced_entry and not log.offline
         }
-        if not self._committing and not self._entries:
+        groups = self._groups.numbers
+        self._groups_syncing, self._groups_wait = 0, False
+        if not self._entries and not groups.is_waiting:
             return False
-        if self._syncing is None and self._write_ahead(uses_reserve):
+        if self._write_ahead(uses_reserve):
+            if not self._entries and groups.sync_wanted <= groups.synced:
+                return False
+            self._groups_syncing = groups.written
             return True
-        self._ahead.leave_out_copies()
+        self._groups_wait = groups.is_waiting
         self._waiting, self._entries = [*self._entries], {}
-        if not self._committing:
-            return False
-        self._syncing = begin_syncs({name: logs[name] for name in self._committing})
-        return True
+        return False
 
     def _write_ahead(self, uses_reserve: bool) -> bool:
         """Write what is to be committed; False if the write-ahead file has no room for it."""
@@ -143,7 +158,7 @@ class GroupCommit:
                 self._ahead.write()
             except NoRoomError:
                 self._room.mark_full()
-                # Entries may be what makes room, and are nowhere else.
+                # Entries may be what makes room.
                 if not (uses_reserve and self._room.release_reserve()):
                     return False
                 self._ahead.write()
@@ -155,9 +170,6 @@ class GroupCommit:
 
     def sync(self) -> None:
         """The one sync of a commit. May run on another thread. Raises StoreError."""
-        if self._syncing is not None:
-            run_syncs(self._syncing.values())
-            return
         try:
             self._ahead.sync()
         except OSError as error:
@@ -167,31 +179,20 @@ class GroupCommit:
         """Take all streams offline: messages that were not confirmed may be lost for good, and
         later syncs would not tell."""
         reason = f"the write-ahead file failed: {error}"
-        self._committing = {}
         self._entries = {}
         for log in [*self._logs.values()]:
             log.go_offline(reason)
+        self._groups.go_offline(reason)
         return OfflineError(f"{self._folder}: {reason}; restart the server to write again")
 
     def finish(self) -> None:
-        """Count as durable what `begin` wrote, after `sync` has returned.
-
-        Raises StoreError if it is not, of some streams; those are offline, and others go on.
-        """
-        if self._syncing is not None:
-            done, self._syncing, self._committing = self._syncing, None, {}
-            finish_syncs(self._logs, done)
-            return
+        """Count as durable what `begin` wrote, after `sync` has returned."""
+        self._groups.confirm_synced(self._groups_syncing)
         for name, index in self._entries.items():
             log = self._logs.get(name)
             if log is not None:
                 log.durability.confirm_entries(index)
         self._entries = {}
-        for name, (sequence, journal_writes) in self._committing.items():
-            log = self._logs.get(name)
-            if log is not None:
-                log.durability.confirm(sequence, journal_writes)
-        self._committing = {}
 
     # --- trims ---------------------------------------------------------------------------------
 
@@ -208,7 +209,7 @@ class GroupCommit:
     @property
     def has_waiting_entries(self) -> bool:
         """Whether there are entries for which the write-ahead file had no room."""
-        return bool(self._waiting)
+        return bool(self._waiting) or self._groups_wait
 
     def _is_all_applied(self) -> bool:
         """Whether the entries in the files before the present one are applied to the streams."""
@@ -229,6 +230,7 @@ class GroupCommit:
                 is_written = self._ahead.roll()
                 for identity, redo in self._unopened.items():
                     self._ahead.add_redo(identity, redo)
+                self._groups.begin_file(self._room.is_full)
             except OSError as error:
                 raise self._failed(error) from error
             self._rolled = {
@@ -236,7 +238,6 @@ class GroupCommit:
                 if is_written
                 else max(log.synced_entry, self._entries.get(name, 0))
                 for name, log in self._logs.items()
-                if log.durability.has_entries
             }
         work = begin_syncs(self._logs) if self._is_all_applied() else {}
         self._is_partial = any(
@@ -247,18 +248,24 @@ class GroupCommit:
     def finish_trim(self, done: dict[str, LogSync]) -> None:
         """Remove the write-ahead files before the present one, if no stream needs them."""
         finish_syncs(self._logs, done)
-        if any(log.offline for log in self._logs.values()):
+        if any(log.offline and not log.is_replica for log in self._logs.values()):
             # Their only durable copy may be in there.
             self._rolled = None
             return
+        for log in self._replicas():
+            if log.offline:
+                log.durability.redo.begin_at(log.durability.redo.named)
         if self._is_partial:
             # Entries are not applied, or a journal waits for room: a trim is due again.
             return
         rolled, self._rolled = self._rolled or {}, None
+        first = self._groups.first_file()
         try:
-            if rolled or self._unopened:
+            if first is not None and first < self._ahead.number:
+                self._ahead.set_streams_apart()
+            if rolled or self._unopened or self._groups:
                 self._secure_redo_points()
-            self._ahead.trim()
+            self._ahead.trim(first)
         except OSError as error:
             # The files are kept, and the next trim tries again.
             raise StoreError(f"cannot remove write-ahead files: {error}") from error
@@ -271,19 +278,33 @@ class GroupCommit:
             self.secure_frames()
         except NoRoomError:
             # A single file goes with all that it has, and nothing in it is needed.
-            if self._unopened or not self._ahead.is_one_old_file:
+            is_needed = bool(self._unopened or self._groups or self._replicas())
+            if is_needed or not self._ahead.is_one_old_file:
                 raise
+
+    def _replicas(self) -> list[FileLog]:
+        return [log for log in self._logs.values() if log.is_replica]
 
     def remove_files(self) -> None:
         """Remove all write-ahead files: every stream was closed in order. Raises OSError.
 
-        Entries that were not applied are kept for the next start.
+        Entries that were not applied are kept for the next start, and so are groups and the redo
+        points of replicas.
         """
+        replicas = self._replicas()
         logs = self._logs.values()
         is_applied = all(log.applied_entry >= log.durability.added_entry for log in logs)
-        if is_applied and not self._unopened:
-            self._ahead.roll()
-            self._ahead.trim()
+        if not is_applied or self._unopened:
+            if self._groups or replicas:
+                self.secure_frames()
+            return
+        self._ahead.roll()
+        redos = {log.identity: Redo(log.durability.redo.named, True) for log in replicas}
+        if self._groups:
+            self._groups.carry_over(redos)
+        elif redos:
+            self._ahead.carry_over(redos)
+        self._ahead.trim(self._groups.first_file())
 
     def close(self) -> None:
         """Release the write-ahead file."""
@@ -297,7 +318,7 @@ def begin_syncs(logs: dict[str, FileLog]) -> dict[str, LogSync]:
     """Work by stream for `run_syncs`, then for `finish_syncs`; none for logs on the disk."""
     work = {}
     for name, log in logs.items():
-        if log.is_synced and not log.durability.uses_write_ahead:
+        if log.is_synced and not log.durability.has_entries:
             continue
         try:
             work[name] = log.begin_sync()

@@ -1,7 +1,7 @@
 """The store of a server: a folder that is its own, and the logs of its streams in it.
 
     <folder>/lock                 who has it
-            /store.hw             identity, the machine's boot id, whether it was closed in order
+            /store.hw             identity, starts, the boot id, whether it was closed in order
             /ahead-…              the write-ahead file (`headwater.store.disk.wal`)
             /catalogue.hw         the streams that exist (`headwater.store.recovery.catalogue`)
             /reserve.hw           room for what makes room on a full disk (`store.disk.room`)
@@ -40,14 +40,12 @@ from headwater.store.disk.room import NO_SPACE, Room
 from headwater.store.disk.store_file import BOOT_ID_BYTES_MAX, BOOT_UNKNOWN, STORE_FILE, StoreFile
 from headwater.store.disk.wal import (
     FILE_BYTES_MAX,
-    AheadFrames,
+    VOID_POINT,
     Extent,
     Redo,
     WriteAhead,
-    next_number,
-    read_ahead,
-    remove_ahead,
 )
+from headwater.store.disk.wal_reading import AheadFrames, next_number, read_ahead, remove_ahead
 from headwater.store.group_commit import (
     GroupCommit,
     begin_syncs,
@@ -55,6 +53,8 @@ from headwater.store.group_commit import (
     finish_syncs,
     run_syncs,
 )
+from headwater.store.groups.group_logs import GroupLogs
+from headwater.store.groups.opening import FoundFiles, FoundGroups, StartFacts, open_groups
 from headwater.store.log.file_log import FileLog
 from headwater.store.log.message_log import DiskFullError, OfflineError, StoreError
 from headwater.store.log.segments import SEGMENT_BYTES_MAX
@@ -75,6 +75,8 @@ from headwater.store.recovery.opening import (
 )
 from headwater.store.recovery.redo import RedoPlan, open_for_redo
 from headwater.store.recovery.replay import replay_frames
+from headwater.store.recovery.replicas import open_replica
+from headwater.store.replicas import Replicas
 from headwater.store.stream_folders import StreamFolders
 from headwater.store.upkeep.log_check import GONE
 from headwater.store.upkeep.log_sync import LogSync
@@ -105,11 +107,8 @@ class Store:
         segment_bytes_max: int,
         ahead_bytes_max: int,
         reserve_bytes: int,
-        has_entries: bool,
     ) -> None:
         self._files = files
-        # Whether callers of ALWAYS streams write entries.
-        self._has_entries = has_entries
         # Entries found in write-ahead files, by the folder of their stream, and the modes of the
         # streams to which they are applied again.
         self._plans: dict[str, RedoPlan] = {}
@@ -156,6 +155,8 @@ class Store:
         if found is None and not is_new:
             self.findings.add("missing", f"{self._folder}: no {STORE_FILE} beside the streams")
         self._file = found or StoreFile(identity, b"", clean=is_new)
+        # Recorded by `mark_in_use`: other servers are told it only behind that.
+        self.start_number = self._file.start_number + 1
         self.was_unclean = not self._file.clean
         # Whether the machine has stopped since the store was last open and not closed.
         same_life = self._boot_id == self._file.boot_id != BOOT_UNKNOWN.encode()
@@ -167,8 +168,13 @@ class Store:
         # Names are encrypted where messages are.
         self.catalogue = Catalogue(ahead_files, self._folder, identity, self._new_salt)
         self._follow_catalogue(is_store_known=found is not None)
+        groups = FoundGroups()
         frames = read_ahead(
-            ahead_files, self._folder, None if found is None else identity, self.findings
+            ahead_files,
+            self._folder,
+            None if found is None else identity,
+            self.findings,
+            groups.take_frame,
         )
         # Messages that an ALWAYS stream has confirmed may be missing.
         self.ahead_lost = frames.is_damaged and self.machine_fell
@@ -184,10 +190,18 @@ class Store:
             self._ahead_bytes_max,
             self.room.release_reserve,
         )
-        self.group_commit = GroupCommit(self._folder, ahead, self.room)
-        if redos:
+        # The logs of consensus groups.
+        self.groups = GroupLogs(ahead, self.start_number)
+        self.group_commit = GroupCommit(self._folder, ahead, self.room, self.groups)
+        self._replicas = Replicas(self.group_commit, self.groups, self._entropy)
+        first_needed = None
+        if groups.groups:
+            facts = StartFacts(self.machine_fell, found is not None, self._file.start_number)
+            in_files = FoundFiles(ahead_files, self._folder, frames, self.findings)
+            first_needed = open_groups(self.groups, ahead, groups, in_files, facts, redos)
+        elif redos:
             self.group_commit.carry_over(redos)
-        remove_ahead(ahead_files, self._folder, frames)
+        remove_ahead(ahead_files, self._folder, frames, first_needed)
 
     def _new_salt(self) -> bytes:
         return self._entropy.random_bytes(IDENTITY_BYTES)
@@ -263,7 +277,7 @@ class Store:
                 log.go_offline(self._offline)
 
     def _mark(self, clean: bool) -> None:
-        file = StoreFile(self._file.identity, self._boot_id, clean)
+        file = StoreFile(self._file.identity, self._boot_id, clean, self.start_number)
         replace_file(self._files, f"{self._folder}/{STORE_FILE}", file.encode())
         self._file = file
 
@@ -293,7 +307,7 @@ class Store:
         is_doubtful = found.lacks_known_bytes or (found.is_damaged and not self.machine_fell)
         for identity, redo in redos.items():
             if is_doubtful:
-                redo.point = None
+                redo.point = VOID_POINT if redo.is_replica else None
             if identity in folders:
                 self._plans[folders[identity]] = RedoPlan(
                     identity,
@@ -303,7 +317,11 @@ class Store:
                     self.machine_fell,
                     extents.get(identity),
                 )
-        return {identity: redo for identity, redo in waiting.items() if identity in folders}
+        return {
+            identity: redo
+            for identity, redo in redos.items()
+            if identity in folders and (redo.entries or redo.is_replica)
+        }
 
     # --- streams -------------------------------------------------------------------------------
 
@@ -343,21 +361,22 @@ class Store:
         """Do not miss streams any more that were created again or deleted."""
         self.lost_streams = [name for name in self.lost_streams if name not in names]
 
-    def write_deletion(self, name: str, identity: bytes, record: bytes = b"") -> None:
-        """Record the deletion of a stream. Raises StoreError.
+    def write_deletions(self, entries: list[CatalogueEntry]) -> None:
+        """Record the deletion of streams, all or none. Raises StoreError.
 
-        On a disk without room the entry waits until the files of the stream have gone.
+        On a disk without room the entries wait until the files of the streams have gone.
         """
         if self.room.is_full:
             self.room.release_reserve()
-        entry = CatalogueEntry(DELETED, name, identity, record)
+        names = [entry.name for entry in entries]
         try:
-            self.catalogue.write([entry])
+            self.catalogue.write(entries)
         except NoRoomError:
-            self.catalogue.write_later(entry)
+            for entry in entries:
+                self.catalogue.write_later(entry)
         except OSError as error:
-            raise StoreError(f"cannot remove the stream {name}: {error}") from error
-        self._forget_lost({name})
+            raise StoreError(f"cannot remove the stream {', '.join(names)}: {error}") from error
+        self._forget_lost({*names})
 
     def create_stream(
         self,
@@ -366,6 +385,7 @@ class Store:
         first_sequence: int = 1,
         mode: SyncMode = SyncMode.INTERVAL,
         compresses: bool = False,
+        is_replica: bool = False,
     ) -> FileLog:
         """Create a stream; it is durable when this returns. Raises StoreError."""
         self.check_creatable(name)
@@ -374,7 +394,7 @@ class Store:
             self.write_entries([CatalogueEntry(CREATED, name, identity)])
         except StoreError as error:
             raise StoreError(f"cannot create the stream {name}: {error}") from error
-        return self.make_stream(name, identity, body, first_sequence, mode, compresses)
+        return self.make_stream(name, identity, body, first_sequence, mode, compresses, is_replica)
 
     def make_stream(
         self,
@@ -384,8 +404,12 @@ class Store:
         first_sequence: int,
         mode: SyncMode,
         compresses: bool,
+        is_replica: bool = False,
     ) -> FileLog:
-        """Make the folder and the log of a stream, recorded or not. Raises StoreError."""
+        """Make the folder and the log of a stream, recorded or not. Raises StoreError.
+
+        A replica has the entries of the group with its identity, and no sync mode of its own.
+        """
         self.check_creatable(name)
         try:
             folder = self._folders.make_folder(name)
@@ -404,6 +428,10 @@ class Store:
         recorded = self.catalogue.state.streams.get(name)
         if recorded is not None and recorded.identity == identity:
             self.catalogue.write_hint(CatalogueEntry(MADE, name, identity))
+        if is_replica:
+            self._take_in(name, log, files)
+            self._replicas.add(name, log, 0)
+            return log
         return self._adopt(name, log, mode, files)
 
     def open_stream(self, name: str, mode: SyncMode, compresses: bool = False) -> None:
@@ -418,8 +446,16 @@ class Store:
             SyncMode.ASYNC: self.was_unclean,
         }[mode]
         plan = self._plans.get(folder)
+        as_replica = self._replicas.plan_for(plan, self._found.get(name), self.machine_fell)
         try:
             files = self._folders.files_in(folder, compresses=compresses)
+            if as_replica is not None:
+                log = open_replica(
+                    files, folder, self._entropy, as_replica, self._segment_bytes_max
+                )
+                self._take_in(name, log, files)
+                self._replicas.add_opened(name, log, as_replica.redo.point)
+                return
             if plan is not None and plan.redo.entries:
                 log = open_for_redo(files, folder, self._entropy, plan, self._segment_bytes_max)
                 self._adopt_for_redo(name, log, mode, files, plan.redo)
@@ -440,7 +476,7 @@ class Store:
         except UnreadableError as error:
             self.findings.add("unreadable", str(error))
             self.unreadable[name] = str(error)
-            if plan is not None and plan.redo.entries:
+            if plan is not None and (plan.redo.entries or plan.redo.is_replica):
                 self.group_commit.keep_unopened(plan.identity, plan.redo)
             return
         self._adopt(name, log, mode, files, 0 if plan is None else plan.redo.last_entry)
@@ -448,18 +484,19 @@ class Store:
     def _adopt(
         self, name: str, log: FileLog, mode: SyncMode, files: EncodedFiles, last_entry: int = 0
     ) -> FileLog:
-        log.share_room(self.room)
-        self.logs[name] = log
-        self._stream_files[name] = files
+        self._take_in(name, log, files)
         self._set_mode(name, log, mode, last_entry)
         return log
 
+    def _take_in(self, name: str, log: FileLog, files: EncodedFiles) -> None:
+        log.share_room(self.room)
+        self.logs[name] = log
+        self._stream_files[name] = files
+
     def _set_mode(self, name: str, log: FileLog, mode: SyncMode, last_entry: int) -> None:
         """Let a log be as durable as its mode says from now on."""
-        if mode is SyncMode.ALWAYS and self._has_entries:
-            self.group_commit.add_stream_with_entries(name, log, last_entry, last_entry)
-        elif mode is SyncMode.ALWAYS:
-            self.group_commit.add_stream(name, log)
+        if mode is SyncMode.ALWAYS:
+            self.group_commit.add_stream(name, log, last_entry, last_entry)
         elif mode is SyncMode.ASYNC:
             log.defer_writes()
             self._async[name] = log
@@ -468,21 +505,20 @@ class Store:
         self, name: str, log: FileLog, mode: SyncMode, files: EncodedFiles, redo: Redo
     ) -> None:
         """Have a log with entries that are to be applied again, whatever its mode will be."""
-        log.share_room(self.room)
-        self.logs[name] = log
-        self._stream_files[name] = files
+        self._take_in(name, log, files)
         if log.offline:
             self.group_commit.hold_stream(name, log)
             return
         self._redone[name] = mode
         last = redo.last_entry
         applied = log.entries_to_apply[0][0] - 1 if log.entries_to_apply else last
-        self.group_commit.add_stream_with_entries(name, log, applied, last)
+        self.group_commit.add_stream(name, log, applied, last)
 
     def secure_redo(self) -> None:
         """Make the redo points of logs that were opened for redo durable, before an entry is
-        applied to them: another crash finds the same. Raises StoreError."""
-        if self._redone:
+        applied to them: another crash finds the same, also of replicas that must be filled again.
+        Raises StoreError."""
+        if self._redone or any(log.must_refill for log in self.logs.values()):
             try:
                 self.group_commit.secure_frames()
             except OSError as error:
@@ -503,13 +539,48 @@ class Store:
                 log.continue_above_reservation()
             try:
                 log.durability.secure_upkeep()
-                if mode is not SyncMode.ALWAYS or not self._has_entries:
+                if mode is not SyncMode.ALWAYS:
                     self.group_commit.remove_stream(name, log)
                     log.durability.leave_write_ahead()
                     self._set_mode(name, log, mode, 0)
             except OSError as error:
                 log.go_offline(f"redo failed: {error}")
         self._redone = {}
+
+    # --- replicas ------------------------------------------------------------------------------
+
+    def join_group(self, name: str, applied_entry: int) -> None:
+        """Make a stream replicated: its entries are those of the group with its identity, and its
+        files hold the effects of those up to `applied_entry`.
+
+        Must be called before the group is created. A crash leaves the stream as it was, or
+        replicated: the redo point in the write-ahead file decides. Raises StoreError.
+        """
+        log = self.logs[name]
+        if self._async.pop(name, None) is not None:
+            log.defer_writes(is_deferred=False)
+        self._replicas.join(name, log, applied_entry)
+
+    def leave_group(self, name: str, mode: SyncMode) -> None:
+        """Make a replicated stream one of this server only, as durable as `mode` says, after its
+        group is gone, durably. Raises StoreError."""
+        log = self.logs[name]
+        self._replicas.leave(name, log)
+        self._set_mode(name, log, mode, 0)
+
+    def begin_refill(self, name: str, first_sequence: int = 1) -> FileLog:
+        """Put an empty log in the place of a replica's, which is to be filled from another one.
+
+        A crash before an entry is applied to it leaves it empty, or to be filled again. Raises
+        StoreError.
+        """
+        self._check_online()
+        files, folder = self._stream_files[name], self._folders.folder_of(name)
+        log = self._replicas.begin_refill(
+            name, self.logs[name], files, folder, first_sequence, self._segment_bytes_max
+        )
+        self._take_in(name, log, files)
+        return log
 
     def compress_stream(self, name: str, compresses: bool) -> None:
         """Set whether files that a stream begins from now on are compressed."""
@@ -520,11 +591,15 @@ class Store:
         identity = self.logs[name].identity
         recorded = self.catalogue.state.streams.get(name)
         if recorded is not None and recorded.identity == identity:
-            self.write_deletion(name, identity)
+            self.write_deletions([CatalogueEntry(DELETED, name, identity)])
         log = self.logs.pop(name)
         del self._stream_files[name]
         self.group_commit.remove_stream(name, log)
         self._async.pop(name, None)
+        if log.is_replica:
+            with suppress(OSError):
+                # Else the redo point would be that of a replica which comes here again.
+                log.durability.forget_frames()
         log.release()
         if self.room.is_full:
             self.room.release_reserve()
@@ -593,7 +668,9 @@ class Store:
 
     def close(self) -> None:
         """Close every stream in order, and say so for the next start."""
-        orderly = not self._offline and not any(log.offline for log in self.logs.values())
+        orderly = not self._offline and not any(
+            log.offline and not log.must_refill for log in self.logs.values()
+        )
         problems = []
         try:
             if orderly:
@@ -641,6 +718,21 @@ class Store:
         return f"{self._folder}: {', '.join(problems)}" if problems else ""
 
     @property
+    def files(self) -> FileSystem:
+        """The file system of the store, for files that its server keeps in the folder."""
+        return self._files
+
+    @property
+    def folder(self) -> str:
+        """The folder of the store."""
+        return self._folder
+
+    @property
+    def identity(self) -> bytes:
+        """The identity of the store."""
+        return self._file.identity
+
+    @property
     def offline(self) -> str:
         """The reason why nothing at all can be written; empty if it can."""
         return self._offline
@@ -663,7 +755,6 @@ def open_store(
     ahead_bytes_max: int = FILE_BYTES_MAX,
     compresses_of: Callable[[str, bytes], bool] | None = None,
     reserve_bytes: int = 0,
-    has_entries: bool = False,
 ) -> Store:
     """Open the store in a folder, making it if need be, and every stream in it.
 
@@ -673,8 +764,8 @@ def open_store(
     `boot_id` tells one life of the machine from another: where it changed and the store was not
     closed in order, streams that are not synced before each ack may have lost their end.
 
-    `reserve_bytes` is what is kept free for removing messages from a full disk. `has_entries` says
-    that ALWAYS streams are durable by the entries that the caller adds (`FileLog.add_entry`).
+    `reserve_bytes` is what is kept free for removing messages from a full disk. ALWAYS streams are
+    durable by the entries that the caller adds (`FileLog.add_entry`).
 
     Entries of an earlier process that are to be applied again are in `entries_to_apply` of each
     log; `finish_redo` is called when they are.
@@ -689,7 +780,6 @@ def open_store(
             segment_bytes_max,
             ahead_bytes_max,
             reserve_bytes,
-            has_entries,
         )
     except (OSError, NewerFormatError) as error:
         raise StoreError(f"cannot open the store in {folder}: {error}") from error

@@ -5,7 +5,6 @@ render the findings and choose the exit code.
 """
 
 import json
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
@@ -21,16 +20,20 @@ from headwater.cli.shell.render import (
     ERROR_STYLE,
     NUMBER_STYLE,
     SUBJECT_STYLE,
+    count_text,
     printable,
     size_text,
 )
-from headwater.cli.store.opening import NOT_OPENED, store_reader
+from headwater.cli.store.cluster import cluster
+from headwater.cli.store.opening import (
+    KEY_FILE_OPTION,
+    NOT_OPENED,
+    failures_explained,
+    server_key_in,
+    store_folder,
+    store_reader,
+)
 from headwater.cli.streams.archive import holds_backup, read_backup
-from headwater.server.streams.storage.resources import STORE_FOLDER
-from headwater.store.disk.cipher import Cipher, ServerKey
-from headwater.store.disk.layout import STREAMS_FOLDER
-from headwater.store.disk.store_file import STORE_FILE
-from headwater.store.log.message_log import StoreError
 from headwater.store.recovery.inspection import StoreReader, StoreSurvey
 from headwater.store.recovery.stream_inspection import (
     Problem,
@@ -49,14 +52,6 @@ EXIT_CODES: Final = """
 LOST_RANGES_SHOWN_MAX: Final = 5
 
 
-KEY_FILE_OPTION: Final = click.option(
-    "--key-file",
-    type=click.Path(exists=True, dir_okay=False),
-    metavar="FILE",
-    help="File with the key of an encrypted store, as the server's configuration has it.",
-)
-
-
 class StoreGroup(click.Group):
     """The group, with its exit codes in its help."""
 
@@ -68,9 +63,12 @@ class StoreGroup(click.Group):
 def store() -> None:
     """Look into the folder a server keeps its streams in, and check it.
 
-    Nothing on the disk is changed, and a server may be running: what is told then is of the
-    moment. A server repairs damage when it opens the store.
+    Nothing on the disk is changed, except by `cluster reset` and `cluster leave`, and a server may
+    be running: what is told then is of the moment. A server repairs damage when it opens the store.
     """
+
+
+store.add_command(cluster)
 
 
 @store.command(
@@ -197,28 +195,6 @@ def opened(folder: str, thorough: bool, strict: bool, key_file: str | None) -> S
         return store_reader(folder, thorough, strict, server_key_in(key_file))
 
 
-def store_folder(folder: str) -> str:
-    """The folder of the store itself, where `folder` is the one that a server was given."""
-    inner = os.path.join(folder, STORE_FOLDER)
-    return inner if has_store(inner) and not has_store(folder) else folder
-
-
-def has_store(folder: str) -> bool:
-    """Whether there is a store in a folder, sound or not."""
-    return any(os.path.exists(os.path.join(folder, name)) for name in (STORE_FILE, STREAMS_FOLDER))
-
-
-def server_key_in(key_file: str | None) -> ServerKey | None:
-    """The key in a file; a line end behind it is not part of it."""
-    if key_file is None:
-        return None
-    secret = Path(key_file).read_text().rstrip("\r\n")
-    if not secret:
-        raise click.UsageError(f"there is no key in {key_file}")
-    # The cipher is for new envelopes, of which there are none.
-    return ServerKey(secret, None, Cipher.CHACHA20_POLY1305)
-
-
 def read(
     reader: StoreReader, stream: str | None, advance: Callable[[int], None] | None = None
 ) -> StoreSurvey:
@@ -241,25 +217,6 @@ def full_name(stream: str, names: Sequence[str], folder: str) -> str:
     if found:
         problem = f"{len(found)} accounts have a stream {stream} in {folder}"
     raise CommandFailed(problem, f"Streams there: {there}.", ExitCode.USAGE)
-
-
-@contextmanager
-def failures_explained(folder: str) -> Iterator[None]:
-    """Turn errors of reading into failures to open the store."""
-    try:
-        yield
-    except StoreError as error:
-        raise CommandFailed(
-            f"{folder} cannot be read: {error}",
-            "Give the key it was made with: --key-file FILE.",
-            NOT_OPENED,
-        ) from error
-    except OSError as error:
-        raise CommandFailed(
-            f"{folder} cannot be read: {error}",
-            "Read it as the user the server runs as, or make it readable for yourself.",
-            NOT_OPENED,
-        ) from error
 
 
 @contextmanager
@@ -299,6 +256,8 @@ def state_text(survey: StoreSurvey) -> Text:
     if survey.ahead_frames:
         size = size_text(survey.ahead_bytes)
         text.append(f"; write-ahead: {survey.ahead_frames:,} frames, {size}")
+    if survey.groups:
+        text.append(f"; {count_text(survey.groups, 'consensus group')}")
     return text.append("\n")
 
 
@@ -416,6 +375,7 @@ def store_fields(survey: StoreSurvey) -> dict[str, Any]:
             "frames": survey.ahead_frames,
             "bytes": survey.ahead_bytes,
         },
+        "groups": survey.groups,
         "streams": [stream_fields(stream) for stream in survey.streams],
         "messages": survey.messages,
         "problems": [problem_fields(problem) for problem in survey.problems],

@@ -138,6 +138,12 @@ def write_whole(file: File, data: bytes) -> int:
     If the file cannot be cut back, the error of cutting is raised. Returns where the data begins.
     """
     size = file.size
+    write_behind(file, size, data)
+    return size
+
+
+def write_behind(file: File, size: int, data: bytes) -> None:
+    """Do what `write_whole` does, for a file that has `size` bytes."""
     try:
         file.write(data)
     except OSError as error:
@@ -145,7 +151,6 @@ def write_whole(file: File, data: bytes) -> int:
         if error.errno in _NO_ROOM:
             raise NoRoomError(*error.args) from error
         raise
-    return size
 
 
 def create_whole(files: FileSystem, path: str, data: bytes) -> File:

@@ -87,8 +87,10 @@ from headwater.base.errors import OperatingError
 
 VERSION: Final = 1
 SEGMENT_VERSION: Final = 2
-# Since version 2 a write-ahead file may have entries, which have to be applied.
-AHEAD_VERSION: Final = 2
+# Since version 2 a write-ahead file may have entries, which have to be applied; since version 3
+# votes and entries of consensus groups, which must not be forgotten, and the redo points of
+# replicated streams.
+AHEAD_VERSION: Final = 3
 SEGMENT_MAGIC: Final = b"HWSEGMNT"
 JOURNAL_MAGIC: Final = b"HWJOURNL"
 AHEAD_MAGIC: Final = b"HWAHEAD!"
@@ -130,7 +132,6 @@ _EXPIRY: Final = Struct("<q")
 _COUNT: Final = Struct("<Q")
 
 EXPIRY_BYTES: Final = _EXPIRY.size
-SKIP_BYTES: Final = RECORD_BYTES + _COUNT.size
 
 _VERSION: Final = slice(8, 10)
 _IDENTITY: Final = slice(16, 32)
@@ -258,15 +259,15 @@ def encode_messages(
 
     The buffer begins with the bytes `before`: a large one is not copied to put them there.
     """
+    if len(subjects) == 1:
+        # Most turns publish one message: without a list of parts and a loop.
+        (subject,), (header,), (payload,), (time_ns,) = subjects, headers, payloads, timestamps_ns
+        fixed = _RECORD.pack(first_sequence, time_ns, len(subject), MESSAGE, len(header))
+        body = b"".join((fixed, subject, header, payload))
+        length = len(body) + PREFIX_BYTES
+        return before + _PREFIX.pack(length, crc32(body, length ^ seed)) + body, [length]
     pack_record = _RECORD.pack
     pack_prefix = _PREFIX.pack
-    if len(subjects) == len(headers) == len(payloads) == len(timestamps_ns) == 1:
-        # Most turns publish one message: without a list of parts and a loop.
-        subject, header = subjects[0], headers[0]
-        fixed = pack_record(first_sequence, timestamps_ns[0], len(subject), MESSAGE, len(header))
-        body = b"".join((fixed, subject, header, payloads[0]))
-        length = len(body) + PREFIX_BYTES
-        return b"".join((before, pack_prefix(length, crc32(body, length ^ seed)), body)), [length]
     parts = [before] if before else []
     lengths: list[int] = []
     sequence = first_sequence
@@ -508,15 +509,40 @@ def decode_records(
     return timestamps_ns, headers, payloads
 
 
+def sound_lengths(
+    data: bytes, offsets: Iterable[int], sequences: Iterable[int], seed: int = 0
+) -> list[int]:
+    """The lengths of the records at `offsets`, which are messages of these `sequences`, up to the
+    first record that is not there whole and sound."""
+    lengths: list[int] = []
+    size = len(data)
+    unpack = _WHOLE_RECORD.unpack_from
+    for offset, wanted in zip(offsets, sequences, strict=True):
+        if offset + RECORD_BYTES > size:
+            break
+        length, crc, sequence, _, _, kind, _ = unpack(data, offset)
+        end = offset + length
+        # A length of zero over zeros has the right checksum.
+        if length < RECORD_BYTES or end > size:
+            break
+        if sequence != wanted or not MESSAGE <= kind <= MESSAGE_WITH_EXPIRY:
+            break
+        if crc != crc32(data[offset + PREFIX_BYTES : end], length ^ seed):
+            break
+        lengths.append(length)
+    return lengths
+
+
 def decode_messages(
-    data: bytes, begin: int, seed: int = 0
+    data: bytes, begin: int, seed: int = 0, is_checked: bool = False
 ) -> tuple[int, list[int], list[bytes], list[bytes], list[bytes], list[int], list[int]]:
     """Messages of consecutive sequences, from `begin` to the end of `data`, as `encode_messages`
     and `encode_message_with_expiry` wrote them.
 
     Returns the first sequence, the lengths of the records, subjects, headers, payloads, timestamps
     and expiries: an empty list without any, and 0 for a message without one. Raises FormatError
-    unless there is at least one record and every one is sound.
+    unless there is at least one record and every one is sound; the caller may have checked their
+    bytes as a whole.
     """
     lengths: list[int] = []
     subjects: list[bytes] = []
@@ -547,7 +573,7 @@ def decode_messages(
             raise FormatError(
                 f"message {expected}: its record has length {length} and sequence {sequence}"
             )
-        if crc != crc32(data[offset + PREFIX_BYTES : end], length ^ seed):
+        if not is_checked and crc != crc32(data[offset + PREFIX_BYTES : end], length ^ seed):
             raise FormatError(f"message {expected}: its record fails its checksum")
         lengths.append(length)
         subjects.append(data[start:after_subject])

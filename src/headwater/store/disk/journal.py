@@ -102,14 +102,13 @@ class Journal:
         """Bytes in the file."""
         return self._file.size
 
-    def write(self, position: int, entries: list[tuple[int, bytes]]) -> bytes:
-        """Append entries, kind and body each, all or none; returns the bytes they became."""
-        return self.append(encode_entries(position, entries))
+    def write(self, position: int, entries: list[tuple[int, bytes]]) -> None:
+        """Append entries, kind and body each, all or none."""
+        self.append(encode_entries(position, entries))
 
-    def append(self, data: bytes) -> bytes:
-        """Append entries that are encoded, all or none; returns `data`."""
+    def append(self, data: bytes) -> None:
+        """Append entries that are encoded, all or none."""
         write_whole(self._file, data)
-        return data
 
     def write_apart(self, position: int, entries: list[tuple[int, bytes]]) -> None:
         """Append entries one by one to a journal that is not used yet: damage to one entry must not

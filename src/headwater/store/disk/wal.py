@@ -5,9 +5,9 @@ segments and journals when this one file is synced. Segments and journals are sy
 leisure, and then this file is begun again. After a crash they are cut back to the last state that
 the disk is known to have had, the redo point, and the entries behind it are applied again.
 
-Streams that have no entries put the very bytes here that they write to their segments and journals,
-with where those bytes belong. After a crash each frame is compared with its file: bytes that are
-missing there are put back.
+Streams of earlier versions had no entries. They put the very bytes here that they wrote to their
+segments and journals, with where those bytes belong. After a crash each such frame is compared with
+its file: bytes that are missing there are put back. Nothing writes kinds 1 and 2 any more.
 
     file       header as a segment's, magic b"HWAHEAD!"; identity of the store, number of the file
     frame      0  length       u32 of the whole frame
@@ -34,8 +34,21 @@ missing there are put back.
                6 entry     entry `file` of the stream's log, which follows the stream's last
                            sequence `offset`. Indexes of a stream follow each other; an entry
                            replaces all of its index and above that were written before.
-               7 carried   all frames of earlier files that still count are in this file: it was
-                           written by a start after a crash, and put in place as a whole.
+               7 carried   all frames of streams in earlier files that still count are in this
+                           file. Frames of groups in earlier files count as before.
+
+               Kinds of consensus groups (`headwater.store.groups`); `identity` is the group's:
+               8 state     term `file` and commit index `offset`, with vote and recovery number
+               9 entry     entry `file` of term `offset`. It replaces all entries of its index and
+                           above that were written before.
+              10 snapshot  the log begins behind entry `file` of term `offset`, with its membership
+              11 cut       the entries from `file` on are gone
+              12 end       the group is gone
+
+              13 replica   a redo point, as kind 4 with bytes, of a stream whose entries are those
+                           of the group with its identity. A stream is replicated if this was the
+                           last word on it, and not if a later frame of kind 3 was. `file` is 0 if
+                           nothing in the stream's files counts: they are to be filled again.
 
 A redo point says nothing against entries behind it that were written before it. Files are changed
 otherwise than by appending only behind a redo point that is on the disk, and appended to again only
@@ -51,7 +64,6 @@ Filling it with zeros beforehand would save that (measured: 70 of 220 us on ext4
 with fallocate), and would make what an interrupted write leaves behind look like damage.
 """
 
-import re
 from collections.abc import Callable
 from errno import EIO
 from struct import Struct
@@ -59,16 +71,16 @@ from typing import Final, NamedTuple, final
 
 from headwater.base.checksums import crc32
 from headwater.base.entropy import Entropy
+from headwater.base.invariants import check
+from headwater.store.disk.earlier_files import EarlierFiles, ahead_name
 from headwater.store.disk.filesystem import (
     File,
     FileSystem,
     NoRoomError,
     create_whole,
-    read_file,
     replace_file,
     write_whole,
 )
-from headwater.store.disk.findings import Findings
 from headwater.store.disk.format import (
     AHEAD_MAGIC,
     HEADER_BYTES,
@@ -76,10 +88,8 @@ from headwater.store.disk.format import (
     PREFIX_BYTES,
     FileHeader,
     FormatError,
-    NewerFormatError,
     seed_of,
 )
-from headwater.store.disk.set_aside import set_aside, set_aside_file
 
 FILE_BYTES_MAX: Final = 64 * 1024 * 1024
 
@@ -90,17 +100,20 @@ SYNCED: Final = 4
 MARK: Final = 5
 ENTRY: Final = 6
 CARRIED: Final = 7
+GROUP_STATE: Final = 8
+GROUP_ENTRY: Final = 9
+GROUP_SNAPSHOT: Final = 10
+GROUP_CUT: Final = 11
+GROUP_END: Final = 12
+REPLICA: Final = 13
 
 _FRAME: Final = Struct("<16sH6xQQ")
 _WHOLE_FRAME: Final = Struct("<II16sH6xQQ")
-_PREFIX: Final = Struct("<II")
-_REDO_POINT: Final = Struct("<16sQQ")
+FRAME_PREFIX: Final = Struct("<II")
+REDO_POINT: Final = Struct("<16sQQ")
 FRAME_BYTES: Final = _WHOLE_FRAME.size
 
 _NOBODY: Final = bytes(IDENTITY_BYTES)
-# Matches wherever a frame's kind and the zeros behind it may be.
-_KIND: Final = re.compile(rb"(?=[\x01-\x07]\x00{7})")
-_KIND_OFFSET: Final = 24
 
 
 class Extent(NamedTuple):
@@ -125,9 +138,21 @@ class RedoPoint(NamedTuple):
     journal_bytes: int
     journal_salt: bytes
 
+    @property
+    def is_void(self) -> bool:
+        """Whether it is that of a replica whose files are to be filled again."""
+        return self.segment_first == 0
+
+
+VOID_POINT: Final = RedoPoint(0, 0, 0, 0, bytes(IDENTITY_BYTES))
+"""The redo point of a replica nothing of whose files counts."""
+
 
 # The index of an entry, the stream's last sequence that it follows, and its bytes.
 WrittenEntry = tuple[int, int, bytes]
+
+# A frame that is to be written: identity, kind, file, offset and bytes.
+AddedFrame = tuple[bytes, int, int, int, bytes]
 
 
 @final
@@ -158,24 +183,21 @@ def _frame_head(
     """The header of a frame."""
     fixed = _FRAME.pack(identity, kind, file, offset)
     length = FRAME_BYTES + len(data)
-    return _PREFIX.pack(length, crc32(data, crc32(fixed, length ^ seed))) + fixed
+    return FRAME_PREFIX.pack(length, crc32(data, crc32(fixed, length ^ seed))) + fixed
 
 
-def decode_frame(data: bytes, start: int) -> Frame | None:
-    """The sound frame at `start` of a write-ahead file's bytes, or None."""
+def decode_frame(data: bytes, start: int, seed: int) -> Frame | None:
+    """The sound frame at `start` of bytes of a write-ahead file whose frames have a seed, or
+    None."""
     if start + FRAME_BYTES > len(data):
         return None
     length, crc, identity, kind, file, offset = _WHOLE_FRAME.unpack_from(data, start)
     end = start + length
     if length < FRAME_BYTES or end > len(data):
         return None
-    if crc != crc32(data[start + PREFIX_BYTES : end], length ^ seed_of(data)):
+    if crc != crc32(data[start + PREFIX_BYTES : end], length ^ seed):
         return None
     return Frame(identity, kind, file, offset, data[start + FRAME_BYTES : end], length)
-
-
-def _name(number: int) -> str:
-    return f"ahead-{number:012d}.hw"
 
 
 def number_of(name: str) -> int:
@@ -192,9 +214,11 @@ class WriteAhead:
     """
 
     __slots__ = (
+        "_added_count",
         "_broken",
         "_buffer",
         "_bytes_max",
+        "_carried_bytes",
         "_entropy",
         "_file",
         "_files",
@@ -206,6 +230,9 @@ class WriteAhead:
         "_seed",
         "_synced_bytes",
         "_touched",
+        "_written_count",
+        "frames_written",
+        "synced_count",
     )
 
     def __init__(
@@ -229,12 +256,20 @@ class WriteAhead:
         self._number = number
         self._entropy = entropy
         self._bytes_max = bytes_max
-        self._buffer: list[tuple[bytes, int, int, int, bytes]] = []
+        self._buffer: list[AddedFrame] = []
+        # The number of frames that were added, written, and are on the disk; with those that were
+        # withdrawn.
+        self._added_count = self._written_count = self.synced_count = 0
         # The streams that have added frames since `pop_touched`.
         self._touched: dict[bytes, None] = {}
-        self._old: list[str] = []
+        self._old = EarlierFiles(files, folder)
         self._file: File | None = None
         self._seed = 0
+        # Bytes with which the file was begun: another file would begin with as many.
+        self._carried_bytes = 0
+        # Called with a file's number, an offset and the frames that have been written there, if
+        # there are groups.
+        self.frames_written: Callable[[int, int, list[AddedFrame]], object] | None = None
         self._synced_bytes = 0
         self._broken = ""
         self._release_reserve = release_reserve
@@ -242,7 +277,7 @@ class WriteAhead:
     def _begin_file(self) -> File:
         header, seed = self._new_header()
         try:
-            file = create_whole(self._files, f"{self._folder}/{_name(self._number)}", header)
+            file = create_whole(self._files, self._path(self._number), header)
             self._file = file
             # Then a file without a header is one in which nothing was ever confirmed.
             file.sync()
@@ -254,28 +289,56 @@ class WriteAhead:
             raise
         self._seed = seed
         self._synced_bytes = HEADER_BYTES
+        self._carried_bytes = 0
         return file
+
+    def _path(self, number: int) -> str:
+        return f"{self._folder}/{ahead_name(number)}"
 
     def carry_over(self, redos: "dict[bytes, Redo]") -> None:
         """Begin a file with the redo points and entries of earlier files, by stream, durably.
 
         It is there as a whole or not at all. Raises OSError.
         """
-        self.add(_NOBODY, CARRIED, 0, 0, b"")
+        self.set_streams_apart()
         for identity, redo in redos.items():
             self.add_redo(identity, redo)
-        header, self._seed = self._new_header()
+        self.begin_whole()
+
+    def set_streams_apart(self) -> None:
+        """Keep frames that make all frames of streams in earlier files void."""
+        for _ in range(2):
+            # Written twice, as FORGET is: without it the frames before it would do harm.
+            self.add(_NOBODY, CARRIED, 0, 0, b"")
+
+    def begin_whole(self) -> None:
+        """Begin a file with the frames that are kept, durably: with all of them, or not at all.
+
+        Raises NoRoomError if there is no room for it; all of them are kept then.
+        """
+        check(self._file is None, "a file that is begun is the only one")
+        header, seed = self._new_header()
+        self._seed = seed
         data = header + self._encode_buffer(HEADER_BYTES)
-        self._buffer.clear()
-        path = f"{self._folder}/{_name(self._number)}"
+        path = self._path(self._number)
         try:
-            replace_file(self._files, path, data)
+            try:
+                replace_file(self._files, path, data)
+            except NoRoomError:
+                if self._release_reserve is None or not self._release_reserve():
+                    raise
+                replace_file(self._files, path, data)
+            self._file = self._files.open(path)
         except NoRoomError:
-            if self._release_reserve is None or not self._release_reserve():
-                raise
-            replace_file(self._files, path, data)
-        self._file = self._files.open(path)
+            raise
+        except OSError as error:
+            # The file may be there, with the frames that are kept.
+            self._broken = str(error)
+            raise
         self._synced_bytes = self._file.size
+        self.synced_count = self._added_count
+        self._carried_bytes = self._synced_bytes if self.frames_written is not None else 0
+        self._report_written(HEADER_BYTES)
 
     def _new_header(self) -> tuple[bytes, int]:
         """The header of a new file, and the seed of its frames."""
@@ -293,17 +356,24 @@ class WriteAhead:
     @property
     def is_full(self) -> bool:
         """Whether it is time to sync the streams and begin another file."""
-        return self._file is not None and self._file.size >= self._bytes_max
+        return self._file is not None and self._file.size - self._carried_bytes >= self._bytes_max
 
     @property
     def has_frames(self) -> bool:
-        """Whether there is a file that takes up room."""
-        return self._file is not None or bool(self._old)
+        """Whether there is a file whose removal would free room."""
+        if self._file is not None and self._file.size > self._carried_bytes:
+            return True
+        return bool(self._old) and not self._carried_bytes
 
     def add(self, identity: bytes, kind: int, file: int, offset: int, data: bytes) -> None:
         """Keep a frame until the next `write`."""
         self._buffer.append((identity, kind, file, offset, data))
+        self._added_count += 1
         self._touched[identity] = None
+
+    def withdraw_last(self, count: int) -> None:
+        """Drop the frames that were added last and are kept for the next `write`."""
+        del self._buffer[len(self._buffer) - count :]
 
     def withdraw_entries(self, identity: bytes, index: int) -> None:
         """Drop the entries of a stream behind an index, which are kept for the next `write`."""
@@ -313,15 +383,20 @@ class WriteAhead:
             if frame[0] != identity or frame[1] != ENTRY or frame[2] <= index
         ]
 
-    def add_redo_point(self, identity: bytes, point: RedoPoint) -> None:
-        """Keep a frame that names the redo point of a stream until the next `write`."""
-        data = _REDO_POINT.pack(point.journal_salt, point.journal_bytes, point.entry)
-        self.add(identity, SYNCED, point.segment_first, point.segment_bytes, data)
+    def add_redo_point(self, identity: bytes, point: RedoPoint, is_replica: bool = False) -> int:
+        """Keep a frame that names the redo point of a stream until the next `write`.
+
+        Returns the number of the frame: `synced_count` reaches it when the disk has the frame.
+        """
+        data = REDO_POINT.pack(point.journal_salt, point.journal_bytes, point.entry)
+        kind = REPLICA if is_replica else SYNCED
+        self.add(identity, kind, point.segment_first, point.segment_bytes, data)
+        return self._added_count
 
     def add_redo(self, identity: bytes, redo: "Redo") -> None:
         """Keep frames that say the same of a stream as those of earlier files."""
         if redo.point is not None:
-            self.add_redo_point(identity, redo.point)
+            self.add_redo_point(identity, redo.point, redo.is_replica)
         for index, follows, data in redo.entries:
             self.add(identity, ENTRY, index, follows, data)
 
@@ -348,13 +423,6 @@ class WriteAhead:
                 raise
             self.write()
 
-    def leave_out_copies(self) -> None:
-        """Drop copies of bytes for the next `write`: their streams are durable by their own files.
-
-        Entries are nowhere else, so they stay.
-        """
-        self._buffer = [frame for frame in self._buffer if frame[1] not in (SEGMENT, JOURNAL)]
-
     def write(self) -> None:
         """Write all frames that are kept, in one write.
 
@@ -364,8 +432,34 @@ class WriteAhead:
         if not self._buffer:
             return
         file = self._file or self._begin_file()
+        size = file.size
         self._append(file, self._encode_buffer(self._synced_bytes))
-        self._buffer.clear()
+        self._report_written(size)
+
+    def _report_written(self, start: int) -> None:
+        """Drop the frames that are kept, which have been written behind a mark at `start`."""
+        frames, self._buffer = self._buffer, []
+        self._written_count = self._added_count
+        if self.frames_written is not None:
+            self.frames_written(self._number, start + FRAME_BYTES, frames)
+
+    def read_frame(self, number: int, offset: int, length: int) -> Frame:
+        """A frame that was written to one of the files. Raises OSError and FormatError."""
+        file, seed = self._file, self._seed
+        if file is not None and number == self._number:
+            data = file.read(offset, length)
+        else:
+            seed = self._old.seeds[number]
+            data = self._old.read(number, offset, length)
+        frame = decode_frame(data, 0, seed)
+        if frame is None:
+            raise FormatError(f"{ahead_name(number)}: no frame at {offset}")
+        return frame
+
+    def keep_files(self, seeds: dict[int, int]) -> None:
+        """Have files of an earlier process, by number, with the seeds of their frames."""
+        self._old.close()
+        self._old.seeds = dict(seeds)
 
     def _append(self, file: File, data: bytes) -> None:
         size = file.size
@@ -387,7 +481,7 @@ class WriteAhead:
         file = self._file
         if file is None:
             return
-        size = file.size
+        size, count = file.size, self._written_count
         try:
             file.sync()
         except OSError as error:
@@ -396,6 +490,7 @@ class WriteAhead:
             self._broken = str(error)
             raise
         self._synced_bytes = max(self._synced_bytes, size)
+        self.synced_count = max(self.synced_count, count)
 
     def _check_sound(self) -> None:
         if self._broken:
@@ -415,8 +510,9 @@ class WriteAhead:
         if self._file is not None:
             self._file.close()
             self._file = None
-            self._old.append(f"{self._folder}/{_name(self._number)}")
+            self._old.seeds[self._number] = self._seed
             self._number += 1
+            self._carried_bytes = 0
         return is_written
 
     @property
@@ -424,108 +520,38 @@ class WriteAhead:
         """Whether `trim` removes all there is, in one step."""
         return self._file is None and len(self._old) == 1
 
-    def trim(self) -> None:
-        """Remove the files before the present one: their streams have been synced since `roll`."""
-        while self._old:
-            self._files.remove(self._old[0])
-            # One by one, oldest first: a crash must not leave an older file whose frames a FORGET
-            # in a younger one, now gone, had made void.
-            self._files.sync_folder(self._folder)
-            del self._old[0]
+    @property
+    def number(self) -> int:
+        """The number of the present file, or of the one that the next write begins."""
+        return self._number
+
+    def trim(self, before: int | None = None) -> None:
+        """Remove the files before the present one: their streams have been synced since `roll`.
+
+        Those from the number `before` on are kept for groups.
+        """
+        self._old.remove(before)
 
     def close(self) -> None:
         """Release the file."""
+        self._old.close()
         if self._file is not None:
             self._file.close()
             self._file = None
-
-
-# --- reading back ---------------------------------------------------------------------------------
-
-
-@final
-class AheadFrames:
-    """The frames found in all write-ahead files, or those of one file of a stream."""
-
-    __slots__ = (
-        "certain",
-        "doubtful",
-        "is_damaged",
-        "lacks_known_bytes",
-        "names",
-        "torn",
-        "unsound_names",
-    )
-
-    def __init__(self) -> None:
-        # Frames in order, up to damage that may have been confirmed or not.
-        self.certain: list[Frame] = []
-        # Sound frames behind that damage.
-        self.doubtful: list[Frame] = []
-        # Whether something that was confirmed may be missing.
-        self.is_damaged = False
-        # Whether damage is elsewhere than in the last write, which the power may have interrupted.
-        self.lacks_known_bytes = False
-        # The names of all files, of unsound ones, and the bytes of others behind their last frame.
-        self.names: list[str] = []
-        self.unsound_names: list[str] = []
-        self.torn: dict[str, tuple[int, bytes]] = {}
-
-    def by_file(self) -> "dict[tuple[bytes, int, int], AheadFrames]":
-        """The frames that have bytes and are not forgotten, by stream, kind and segment."""
-        every = [*self.certain, *self.doubtful]
-        forgotten = {frame.identity: at for at, frame in enumerate(every) if frame.kind == FORGET}
-        found: dict[tuple[bytes, int, int], AheadFrames] = {}
-        for at, frame in enumerate(every):
-            if frame.kind in (SEGMENT, JOURNAL) and at > forgotten.get(frame.identity, -1):
-                key = (frame.identity, frame.kind, frame.file)
-                of_file = found.setdefault(key, AheadFrames())
-                is_certain = at < len(self.certain)
-                (of_file.certain if is_certain else of_file.doubtful).append(frame)
-        return found
-
-    def extents(self) -> dict[bytes, Extent]:
-        """The extent of each stream's segments that is certain to be whole once all is put back."""
-        found: dict[bytes, Extent] = {}
-        for frame in self.certain:
-            if frame.kind == FORGET:
-                found.pop(frame.identity, None)
-            elif frame.kind in (SEGMENT, SYNCED):
-                extent = Extent(frame.file, frame.end if frame.kind == SEGMENT else frame.offset)
-                found[frame.identity] = max(found.get(frame.identity, extent), extent)
-        for frame in self.doubtful:
-            if frame.kind == FORGET:
-                found.pop(frame.identity, None)
-        return found
-
-    def redos(self) -> "dict[bytes, Redo]":
-        """The redo point of each stream that has entries, and the entries behind it."""
-        found: dict[bytes, Redo] = {}
-        for frame in (*self.certain, *self.doubtful):
-            if frame.kind == FORGET:
-                found.pop(frame.identity, None)
-            elif frame.kind == ENTRY:
-                entry = (frame.file, frame.offset, frame.data)
-                found.setdefault(frame.identity, Redo()).add_entry(entry)
-            elif frame.kind == SYNCED and len(frame.data) == _REDO_POINT.size:
-                salt, journal_bytes, index = _REDO_POINT.unpack(frame.data)
-                point = RedoPoint(index, frame.file, frame.offset, journal_bytes, salt)
-                found.setdefault(frame.identity, Redo()).add_point(point)
-        for redo in found.values():
-            redo.drop_applied()
-        return found
 
 
 @final
 class Redo:
     """The redo point of a stream, and the entries behind it in order."""
 
-    __slots__ = ("entries", "point")
+    __slots__ = ("entries", "is_replica", "point")
 
-    def __init__(self) -> None:
+    def __init__(self, point: RedoPoint | None = None, is_replica: bool = False) -> None:
         # None if none was found.
-        self.point: RedoPoint | None = None
+        self.point = point
         self.entries: list[WrittenEntry] = []
+        # Whether the entries behind the redo point are those of a group.
+        self.is_replica = is_replica
 
     @property
     def last_entry(self) -> int:
@@ -559,161 +585,3 @@ class Redo:
         dropped = len(self.entries) - count
         del self.entries[count:]
         return dropped
-
-
-@final
-class _Scanned:
-    """The frames of one file, and the damage between them."""
-
-    __slots__ = ("damage", "end", "frames", "known_bytes")
-
-    def __init__(self, data: bytes) -> None:
-        # Frames with their offsets.
-        self.frames: list[tuple[int, Frame]] = []
-        # Stretches of unsound bytes before the last sound frame, by begin and end.
-        self.damage: list[tuple[int, int]] = []
-        # Up to here the file was on the disk, as far as marks say.
-        self.known_bytes = 0
-        offset = self.end = HEADER_BYTES
-        while offset:
-            frame = decode_frame(data, offset)
-            if frame is not None:
-                self.frames.append((offset, frame))
-                offset = self.end = offset + frame.length
-                if frame.kind == MARK:
-                    self.known_bytes = max(self.known_bytes, frame.offset)
-                continue
-            following = _following_frame(data, offset)
-            if following:
-                self.damage.append((offset, following))
-            offset = following
-
-
-def _following_frame(data: bytes, offset: int) -> int:
-    """The offset of the next sound frame after `offset`, which is not sound; 0 without one."""
-    for match in _KIND.finditer(data, offset + 1 + _KIND_OFFSET):
-        place = match.start() - _KIND_OFFSET
-        if decode_frame(data, place) is not None:
-            return place
-    return 0
-
-
-def _is_torn(data: bytes, start: int) -> bool:
-    """Whether the bytes from `start` on are the beginning of a frame, as an interrupted write
-    leaves it."""
-    size = len(data) - start
-    if size < FRAME_BYTES or not any(data[start:]):
-        return True
-    length, crc = _PREFIX.unpack_from(data, start)
-    # A whole frame of which only the length is wrong was not interrupted.
-    whole = crc == crc32(data[start + PREFIX_BYTES :], size ^ seed_of(data))
-    return bool(length > size) and not whole
-
-
-def read_ahead(
-    files: FileSystem, folder: str, identity: bytes | None, findings: Findings
-) -> AheadFrames:
-    """The frames of all write-ahead files, oldest first; changes nothing but `findings`.
-
-    `identity` is the store's, None if it is not known. Raises NewerFormatError.
-    """
-    found = AheadFrames()
-    found.names = [name for name in files.list_folder(folder) if number_of(name)]
-    for name in found.names:
-        data = read_file(files, f"{folder}/{name}")
-        is_last = name == found.names[-1]
-        try:
-            header = FileHeader.decode(data[:HEADER_BYTES], AHEAD_MAGIC, name)
-            if identity not in (None, header.identity):
-                raise FormatError(f"{name}: belongs to another store")
-        except NewerFormatError:
-            raise
-        except FormatError as error:
-            if is_last and len(data) <= HEADER_BYTES:
-                # The file was just being begun.
-                findings.add("torn", f"{name}: no whole header")
-            else:
-                findings.add("unreadable", str(error))
-                found.is_damaged = found.lacks_known_bytes = True
-            found.unsound_names.append(name)
-            continue
-        take_ahead_file(name, data, is_last, found, findings)
-    return found
-
-
-def take_ahead_file(
-    name: str, data: bytes, is_last: bool, found: AheadFrames, findings: Findings
-) -> None:
-    """Add the frames of one file, whose header is sound."""
-    scanned = _Scanned(data)
-    # A file that another one follows was on the disk as a whole.
-    known_bytes = scanned.known_bytes if is_last else len(data)
-    damage = scanned.damage
-    rest = data[scanned.end :]
-    if rest and scanned.end >= known_bytes and _is_torn(data, scanned.end):
-        findings.add("torn", f"{name}: {len(rest)} bytes behind the last frame")
-        found.torn[name] = scanned.end, rest
-    elif rest:
-        damage.append((scanned.end, len(data)))
-    for begin, end in damage:
-        findings.add("damaged", f"{name}: bytes {begin} to {end - 1} are no frame")
-    if damage:
-        found.is_damaged = True
-        found.unsound_names.append(name)
-    if any(frame.kind == CARRIED for _, frame in scanned.frames):
-        found.certain.clear()
-        found.doubtful.clear()
-        found.lacks_known_bytes = False
-    found.lacks_known_bytes |= any(begin < known_bytes for begin, _ in damage)
-    doubtful_from = min((begin for begin, _ in damage if begin >= known_bytes), default=len(data))
-    for start, frame in scanned.frames:
-        (found.certain if start < doubtful_from else found.doubtful).append(frame)
-
-
-def put_together(before: bytes, start: int, frames: AheadFrames) -> bytes:
-    """A file's bytes from `start` on, `before`, as they are with the frames put back.
-
-    Frames here are those of this file. Missing bytes before a certain frame become zeros, which no
-    reader takes for a record; a doubtful frame is not put behind a hole.
-    """
-    data = bytearray(before)
-    for frame in frames.certain:
-        if frame.end > start:
-            _put(data, start, frame)
-    for frame in frames.doubtful:
-        if start <= frame.offset <= start + len(data):
-            _put(data, start, frame)
-    return bytes(data)
-
-
-def _put(data: bytearray, start: int, frame: Frame) -> None:
-    position = frame.offset - start
-    data.extend(bytes(max(position - len(data), 0)))
-    if position < 0:
-        data[: frame.end - start] = frame.data[-position:]
-    else:
-        data[position : position + len(frame.data)] = frame.data
-
-
-def next_number(found: AheadFrames) -> int:
-    """The number of the write-ahead file behind those that were found."""
-    return max(map(number_of, found.names), default=0) + 1
-
-
-def remove_ahead(files: FileSystem, folder: str, found: AheadFrames) -> None:
-    """Remove the write-ahead files, whose bytes are where they belong."""
-    for name in found.names:
-        if name in found.unsound_names:
-            set_aside_file(files, folder, name)
-            continue
-        if name in found.torn:
-            offset, rest = found.torn[name]
-            try:
-                set_aside(files, folder, f"{name}-at-{offset}", rest)
-            except OSError:
-                # The disk may be full: a rename takes no room.
-                set_aside_file(files, folder, name)
-                continue
-        files.remove(f"{folder}/{name}")
-        # One by one, oldest first, as in `WriteAhead.trim`.
-        files.sync_folder(folder)

@@ -256,6 +256,14 @@ class LogIndex:
         segment = self.segments[-1]
         return segment.first_sequence + len(segment.offsets) - 1
 
+    def end(self) -> tuple[int, int]:
+        """The sequence the next message gets, and the time at which the last one was given out."""
+        segment = self.segments[-1]
+        times_ns = segment.timestamps_ns
+        if times_ns:
+            return segment.first_sequence + len(times_ns), times_ns[-1]
+        return segment.first_sequence, self.last_timestamp_ns
+
     def begin_segment(self) -> SegmentIndex:
         """Begin a new active segment after the present one."""
         segment = SegmentIndex(self.next_sequence)
@@ -309,14 +317,14 @@ class LogIndex:
         sizes: list[int],
     ) -> None:
         """Add messages of the next sequences to the active segment."""
+        count = len(subjects)
+        if count == 1:
+            self._append_one(offset, subjects[0], timestamps_ns[0], sizes[0])
+            return
         segment = self.segments[-1]
         first = segment.first_sequence + len(segment.offsets)
-        count = len(subjects)
         if not self.messages:
             self.first_sequence = first
-        if count == 1:
-            self._append_one(segment, first, offset, subjects[0], timestamps_ns[0], sizes[0])
-            return
         if subjects.count(subjects[0]) == count:
             sid = self.subjects.id_of(subjects[0])
             ids = [sid] * count
@@ -333,24 +341,20 @@ class LogIndex:
         self.messages += count
         self.byte_count += sum(sizes)
 
-    def _append_one(
-        self,
-        segment: SegmentIndex,
-        sequence: int,
-        offset: int,
-        subject: bytes,
-        timestamp_ns: int,
-        size: int,
-    ) -> None:
+    def _append_one(self, offset: int, subject: bytes, timestamp_ns: int, size: int) -> None:
         """Add one message, without a list for each of its columns."""
-        table = self.subjects
+        table, segment = self.subjects, self.segments[-1]
+        start = segment.first_sequence
+        sequence = start + len(segment.offsets)
+        if not self.messages:
+            self.first_sequence = sequence
         sid = table.ids.get(subject)
         if sid is None:
             sid = table.id_of(subject)
         if self._snapshot is not None:
             self._snapshot.note_subjects((sid,))
         segment.add(offset, timestamp_ns, sid, size)
-        before, start = table.lasts[sid], segment.first_sequence
+        before = table.lasts[sid]
         if before >= start:
             segment.distances[before - start] = sequence - before
         else:
@@ -589,6 +593,11 @@ class LogIndex:
 
     def next_message(self, sequence: int) -> int:
         """The first message at or after `sequence`; 0 without one."""
+        segment = self.segments[bisect_right(self._starts, sequence) - 1]
+        position = sequence - segment.first_sequence
+        if 0 <= position < len(segment.offsets) and segment.offsets[position]:
+            # A consumer reads message by message: nearly always there is this one.
+            return sequence
         for number in range(self.segment_number(sequence), len(self.segments)):
             segment = self.segments[number]
             if segment.live:
@@ -700,10 +709,10 @@ class LogIndex:
     @property
     def last_timestamp_ns(self) -> int:
         """The time at which the last sequence was given out; 0 if the segments do not tell."""
-        for segment in reversed(self.segments[-2:]):
-            if segment.timestamps_ns:
-                return segment.timestamps_ns[-1]
-        return 0
+        times_ns = self.segments[-1].timestamps_ns
+        if not times_ns and len(self.segments) > 1:
+            times_ns = self.segments[-2].timestamps_ns
+        return times_ns[-1] if times_ns else 0
 
     def timestamp_of(self, sequence: int) -> int:
         """The time at which a message was stored."""

@@ -7,7 +7,7 @@ must not change meanwhile.
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import accumulate, compress
 from operator import eq
 from typing import Final
@@ -32,11 +32,8 @@ def _stretches(index: LogIndex, begin: int, end: int) -> Iterator[tuple[SegmentI
             yield segment, first, min(first + STRETCH, stop)
 
 
-def gathering_excess(index: LogIndex, limit: int, uncounted: Mapping[int, int]) -> Work[list[int]]:
-    """The oldest messages of each subject that has more than `limit`, as many as are too many.
-
-    `uncounted` are the numbers of messages, by subject id, that do not count.
-    """
+def gathering_excess(index: LogIndex, limit: int) -> Work[list[int]]:
+    """The oldest messages of each subject that has more than `limit`, as many as are too many."""
     counts = index.subjects.counts
     excess = array("I", bytes(4 * len(counts)))
     left = 0
@@ -47,10 +44,6 @@ def gathering_excess(index: LogIndex, limit: int, uncounted: Mapping[int, int]) 
             excess[begin : begin + STRETCH] = array("I", beyond)
             left += sum(beyond)
         yield STRETCH // POSITIONS_PER_UNIT
-    for sid, count in uncounted.items():
-        spared = min(excess[sid], count)
-        excess[sid] -= spared
-        left -= spared
     found: list[int] = []
     for segment, begin, end in _stretches(index, index.first_sequence, index.next_sequence):
         if len(found) == left:

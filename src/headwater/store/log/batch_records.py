@@ -4,11 +4,14 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import compress
 from operator import add
+from struct import Struct
 from typing import Final, final
 
+from headwater.base.checksums import crc32
 from headwater.store.disk.format import (
     EXPIRY_BYTES,
     RECORD_BYTES,
+    FormatError,
     decode_messages,
     decode_records,
     encode_message_with_expiry,
@@ -16,7 +19,7 @@ from headwater.store.disk.format import (
 )
 from headwater.store.disk.segment import READ_BYTES
 from headwater.store.index.segment_index import SegmentIndex
-from headwater.store.log.message_log import Batch, EncodedBatch, MessageBatch
+from headwater.store.log.message_log import Batch, EncodedMessages, MessageBatch
 
 # The bytes that nats-server counts for a message on disk besides its own, and for headers.
 MESSAGE_OVERHEAD_BYTES: Final = 30
@@ -29,6 +32,8 @@ _RECORD_BESIDES_COUNTED: Final = RECORD_BYTES + EXPIRY_BYTES - MESSAGE_OVERHEAD_
 # A gap between two messages up to this size is read with them: another read would take longer.
 GAP_BYTES_MAX: Final = 64 * 1024
 
+_SUM: Final = Struct("<I")
+
 
 def message_size(subject: int, header: int, payload: int) -> int:
     """The bytes that a message on disk counts in the stream's total."""
@@ -38,7 +43,7 @@ def message_size(subject: int, header: int, payload: int) -> int:
 
 def message_sizes(batch: Batch, lengths: list[int]) -> list[int]:
     """The bytes that each message of a batch counts; `lengths` are those of their records."""
-    if not any(batch.expiries_ns):
+    if not batch.expiries_ns or not any(batch.expiries_ns):
         if len(lengths) == 1:
             besides = HEADER_OVERHEAD_BYTES if batch.headers[0] else 0
             return [lengths[0] + _COUNTED_BESIDES_RECORD + besides]
@@ -64,7 +69,7 @@ def encode_batch(
 
     They follow the bytes `before`.
     """
-    if not any(batch.expiries_ns):
+    if not batch.expiries_ns or not any(batch.expiries_ns):
         return encode_messages(
             first, batch.subjects, batch.headers, batch.payloads, batch.timestamps_ns, seed, before
         )
@@ -86,24 +91,41 @@ def encode_batch(
     return before + b"".join(parts), [len(part) for part in parts]
 
 
-def decode_batch(data: bytes, begin: int, seed: int) -> tuple[int, Batch, list[int]]:
-    """The batch whose records are `data` from `begin` on: the sequence of its first message, the
-    batch itself, and the length of each record. Raises FormatError."""
+def encode_behind(first: int, batch: Batch, seed: int, before: bytes) -> EncodedMessages:
+    """The records of a batch whose first message has sequence `first`, behind other bytes."""
+    data, lengths = encode_batch(first, batch, seed, before)
+    return EncodedMessages(first, data, len(before), lengths, seed)
+
+
+def encode_summed(first: int, batch: Batch, seed: int, before: bytes) -> EncodedMessages:
+    """The records of a batch behind other bytes and one checksum of all of them."""
+    data, lengths = encode_batch(first, batch, seed)
+    before += _SUM.pack(crc32(data, seed))
+    return EncodedMessages(first, before + data, len(before), lengths, seed)
+
+
+def decode_summed(data: bytes, begin: int, seed: int) -> tuple[Batch, EncodedMessages]:
+    """The batch whose checksum and records are `data` from `begin` on. Raises FormatError.
+
+    One checksum over many records takes an eighth of the time of one over each.
+    """
+    records = begin + _SUM.size
+    if len(data) < records:
+        raise FormatError("the checksum of the messages is cut off")
+    if _SUM.unpack_from(data, begin)[0] != crc32(memoryview(data)[records:], seed):
+        raise FormatError("the messages fail their checksum")
+    return decode_batch(data, records, seed, is_checked=True)
+
+
+def decode_batch(
+    data: bytes, begin: int, seed: int, is_checked: bool = False
+) -> tuple[Batch, EncodedMessages]:
+    """The batch whose records are `data` from `begin` on, and these. Raises FormatError."""
     first, lengths, subjects, headers, payloads, timestamps_ns, expiries_ns = decode_messages(
-        data, begin, seed
+        data, begin, seed, is_checked
     )
-    return first, Batch(subjects, headers, payloads, timestamps_ns, expiries_ns), lengths
-
-
-def encoded_batch(first: int, batch: Batch, seed: int) -> EncodedBatch:
-    """A batch whose first message has sequence `first`, with its records."""
-    return EncodedBatch(first, *encode_batch(first, batch, seed), batch)
-
-
-def decoded_batch(data: bytes, seed: int) -> EncodedBatch:
-    """The batch whose records are `data`. Raises FormatError if they are no such records."""
-    first, batch, lengths = decode_batch(data, 0, seed)
-    return EncodedBatch(first, data, lengths, batch)
+    batch = Batch(subjects, headers, payloads, timestamps_ns, expiries_ns)
+    return batch, EncodedMessages(first, data, begin, lengths, seed)
 
 
 @final
@@ -178,11 +200,8 @@ def append_messages(
         times_ns, headers, payloads = decode_records(data, (0,), (sequence,), bytes_max, seed)
         if not payloads:
             return bytes_max
-        batch.sequences.append(sequence)
-        batch.subjects.append(names[index.subject_ids[start]])
-        batch.headers += headers
-        batch.payloads += payloads
-        batch.timestamps_ns += times_ns
+        batch.sequences, batch.subjects = [sequence], [names[index.subject_ids[start]]]
+        batch.headers, batch.payloads, batch.timestamps_ns = headers, payloads, times_ns
         return bytes_max - len(headers[0]) - len(payloads[0])
     # No more than fit: the index of a large segment is not copied for a few messages.
     end = start + min(count_max - len(batch.sequences), len(data) // RECORD_BYTES + 1)

@@ -136,9 +136,8 @@ class Checkpoints:
         self._index.end_snapshot(done.snapshot)
         before = self._file
         try:
-            if self._durability.has_entries:
-                # No checkpoint is beyond the redo point that a crash would find.
-                self._durability.secure_frames()
+            # No checkpoint is beyond the redo point that a crash would find.
+            self._durability.secure_redo_point()
             self._file = done.put_in_place()
             self._folder.sync()
         except OSError as error:

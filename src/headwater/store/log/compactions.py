@@ -109,7 +109,7 @@ class Compactions:
                 if index.has(sequence):
                     self._losses.lose_message(sequence)
             self._durability.secure_caller_entries()
-            self._durability.forget_frames()
+            self._durability.secure_applied()
             self._checkpoints.discard(dispose)
             done.put_in_place()
             self._folder.sync()
@@ -124,7 +124,6 @@ class Compactions:
         dispose(old.close)
         by_first[done.segment_first] = segment
         done.hand_over(index)
-        self._durability.report_extent()
         return True
 
     def _is_redone(self, done: Compaction) -> bool:

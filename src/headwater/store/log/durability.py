@@ -7,7 +7,7 @@ A sync waits for the disk, so it may run on another thread: `begin_sync` on the 
 from typing import final
 
 from headwater.base.invariants import check
-from headwater.store.disk.wal import WriteAhead
+from headwater.store.disk.wal import RedoPoint, WriteAhead
 from headwater.store.index.log_index import LogIndex
 from headwater.store.log.availability import Availability
 from headwater.store.log.log_journal import LogJournal
@@ -60,13 +60,9 @@ class Durability:
         )
 
     @property
-    def uses_write_ahead(self) -> bool:
-        """Whether the log is durable by way of the write-ahead file."""
-        return self._ahead.file is not None
-
-    @property
     def has_entries(self) -> bool:
-        """Whether the log is durable by the entries of its caller in the write-ahead file."""
+        """Whether the log is durable by entries in the write-ahead file: its caller's, or those of
+        its group."""
         return self._ahead.has_entries
 
     @property
@@ -74,31 +70,60 @@ class Durability:
         """The last entry that the caller has added."""
         return self._ahead.added_entry
 
-    def join_write_ahead(self, write_ahead: WriteAhead) -> None:
-        """From now on be durable by copies in that file; everything so far is on the disk."""
-        self._ahead.file = self._ahead.copied_to = write_ahead
-        self.report_extent()
+    def join_write_ahead(self, write_ahead: WriteAhead, applied: int, added: int) -> None:
+        """From now on be durable by the entries that the caller adds to that file.
 
-    def join_with_entries(self, write_ahead: WriteAhead, applied: int, added: int) -> None:
-        """From now on be durable by entries in that file; everything so far is on the disk.
-
-        The log has the effects of all entries up to `applied`; the file has them up to `added`.
+        Everything so far is on the disk. It is the effect of all entries up to `applied`; the file
+        has those up to `added`.
         """
         self._ahead.file = write_ahead
         self._ahead.added_entry = self.synced_entry = added
         self.redo.mark_applied(applied)
-        self.redo.named = self.redo.applied
-        self._ahead.add_redo_point(self.redo.applied)
+        self.redo.begin_at(self.redo.applied)
+
+    def join_group(
+        self, write_ahead: WriteAhead, applied: int, known: RedoPoint | None = None
+    ) -> None:
+        """From now on be durable by the entries of the group with the log's identity.
+
+        Everything so far is the effect of all entries up to `applied`, and is on the disk. So is
+        the redo point `known`, which the present write-ahead file has. Raises StoreError.
+        """
+        self._ahead.is_replica = True
+        self._ahead.file = write_ahead
+        self._ahead.added_entry = self.synced_entry = applied
+        self.redo.mark_applied(applied)
+        if known == self.redo.applied:
+            self.redo.resume(known)
+        else:
+            self.sync()
+
+    def hold_point(self, write_ahead: WriteAhead, point: RedoPoint) -> None:
+        """Be a replica whose files are not written to; its redo point stays what it is."""
+        self._ahead.is_replica = True
+        self._ahead.file = write_ahead
+        self.redo.begin_at(point)
+
+    @property
+    def is_replica(self) -> bool:
+        """Whether the log is durable by the entries of a group."""
+        return self._ahead.is_replica
 
     def leave_write_ahead(self) -> None:
         """From now on have no part in the write-ahead file. Raises StoreError, OSError."""
         self.sync()
+        self.forget_frames()
+
+    def forget_frames(self) -> None:
+        """Have no part in the write-ahead file any more: nothing in it speaks of the log, durably.
+        Raises OSError."""
         self._ahead.forget_frames()
-        self._ahead.file = self._ahead.copied_to = None
+        self._ahead.leave()
 
     def add_entry(self, index: int, follows: int, data: bytes) -> None:
         """Add an entry to the write-ahead file; `synced_entry` tells when the disk has it."""
-        check(self.has_entries, "the log has joined with entries")
+        check(self.has_entries, "the log has joined the write-ahead file")
+        check(not self.is_replica, "the entries of a replica are those of its group")
         self._ahead.add_entry(index, follows, data)
 
     def withdraw_entries(self, index: int) -> None:
@@ -135,16 +160,20 @@ class Durability:
         work.run()
         self.finish_sync(work)
 
-    def begin_sync(self) -> LogSync:
-        """Work for `LogSync.run`, and then for `finish_sync`."""
+    def begin_sync(self, with_queue: bool = True) -> LogSync:
+        """Work for `LogSync.run`, and then for `finish_sync`.
+
+        Without the queue of the journal, entries that are queued are not part of it.
+        """
         self._availability.check_online()
         self._segments.flush()
-        self._journal.write_queue()
+        if with_queue:
+            self._journal.write_queue()
         return LogSync(
             self._segments.in_order(),
             self._journal.file,
             self._index.last_sequence,
-            self._journal.writes,
+            self._journal.writes_in_file,
             self.redo.applied,
         )
 
@@ -152,17 +181,11 @@ class Durability:
         """Count as durable what a sync has brought to the disk. Raises StoreError."""
         if done.problem is not None:
             raise self._availability.failed("sync", done.problem) from done.problem
-        self.confirm(done.last_sequence, done.journal_writes)
+        sequence = min(done.last_sequence, self._index.last_sequence)
+        self.synced_sequence = max(self.synced_sequence, sequence)
+        self._journal.synced_writes = max(self._journal.synced_writes, done.journal_writes)
         if self._ahead.has_entries:
             self.redo.name(done.redo_point)
-        else:
-            self._ahead.add_synced(done.segment_first, done.segment_bytes)
-
-    def confirm(self, sequence: int, journal_writes: int) -> None:
-        """Count messages up to `sequence` and this many writes to the journal as durable."""
-        sequence = min(sequence, self._index.last_sequence)
-        self.synced_sequence = max(self.synced_sequence, sequence)
-        self._journal.synced_writes = max(self._journal.synced_writes, journal_writes)
 
     def secure_caller_entries(self) -> None:
         """Sync entries of callers before the disk learns otherwise than by the journal that
@@ -176,19 +199,14 @@ class Durability:
 
     # --- the write-ahead file ------------------------------------------------------------------
 
-    def forget_frames(self) -> None:
-        """Before files are changed otherwise than by appending: see to it that no frame of the
-        write-ahead file is put back into them, and that no entry before the last one applied is
-        applied again. Raises StoreError, OSError."""
-        if self._ahead.file is None:
-            return
-        self.sync()
+    def secure_applied(self) -> None:
+        """Before files are changed otherwise than by appending: see to it that no entry up to the
+        last one applied is applied again. Raises StoreError, OSError."""
         if self._ahead.has_entries:
+            self.sync()
             self._ahead.secure()
-        else:
-            self._ahead.forget_frames()
 
-    def secure_frames(self) -> None:
+    def secure_redo_point(self) -> None:
         """Return when the redo point that was named last is on the disk. Raises OSError."""
         self._ahead.secure()
 
@@ -201,12 +219,3 @@ class Durability:
             self.redo.mark_upkeep()
             self.sync()
             self._ahead.secure()
-
-    def report_extent(self) -> None:
-        """Tell the write-ahead file that all files are on the disk, after a change to them that it
-        has no frame of. Raises StoreError, OSError."""
-        if not self._ahead.has_entries:
-            last = self._segments.last
-            self._ahead.add_synced(last.first_sequence, last.size)
-        elif self.redo.applied.journal_salt != self._journal.file.salt:
-            self.secure_upkeep()

@@ -24,6 +24,7 @@ as they were too, and the log goes on when there is room; until then messages ca
     LogWriteAhead      the log's part in the server's write-ahead file
     Durability         what is on the disk, and syncs
     Losses             messages that cannot be read
+    EmptiedSegments    files of segments in which no message is left
     Checkpoints, Compactions, JournalRewrites, FileChecks
                        upkeep of the files, partly on another thread
 
@@ -42,7 +43,6 @@ from headwater.store.disk.findings import Findings
 from headwater.store.disk.format import (
     ERASED,
     HEADER_BYTES,
-    SKIP_BYTES,
     Record,
     StreamFile,
     decode_records,
@@ -60,7 +60,6 @@ from headwater.store.disk.journal import (
 )
 from headwater.store.disk.room import Room
 from headwater.store.disk.segment import READ_BYTES, START_BYTES, SegmentFile
-from headwater.store.disk.wal import WriteAhead
 from headwater.store.errors import DiskFullError, StoreError
 from headwater.store.index.log_index import LogIndex
 from headwater.store.index.segment_index import SegmentIndex
@@ -69,14 +68,13 @@ from headwater.store.log.batch_records import (
     Wanted,
     append_messages,
     append_messages_at,
-    decoded_batch,
     encode_batch,
-    encoded_batch,
     message_sizes,
 )
 from headwater.store.log.checkpoints import Checkpoints
 from headwater.store.log.compactions import Compactions
 from headwater.store.log.durability import Durability
+from headwater.store.log.emptied_segments import EmptiedSegments
 from headwater.store.log.file_checks import FileChecks
 from headwater.store.log.journal_rewrites import JournalRewrites
 from headwater.store.log.log_folder import LogFolder
@@ -87,13 +85,13 @@ from headwater.store.log.message_log import (
     DELETION_COST,
     PURGED_AT_A_TIME,
     Batch,
-    EncodedBatch,
+    EncodedMessages,
     MessageBatch,
     MessageLog,
     StoredMessage,
 )
 from headwater.store.log.recovered import Recovered
-from headwater.store.log.segments import SEGMENT_BYTES_MAX, LogSegments
+from headwater.store.log.segments import NO_OFFSET, SEGMENT_BYTES_MAX, LogSegments
 from headwater.store.log.stream_file import StreamFileWriter
 from headwater.store.upkeep.journal_rewriting import JournalRewriting
 from headwater.store.upkeep.log_sync import LogSync
@@ -102,10 +100,6 @@ from headwater.store.upkeep.log_sync import LogSync
 WAITING_BYTES_MAX: Final = 1024 * 1024
 # Sequences without messages cost memory like messages up to here; more begin a new segment.
 SKIPPED_IN_PLACE_MAX: Final = 65_536
-# The last segment of a log from which everything was deleted goes when it is at least this large.
-EMPTIED_BYTES_MIN: Final = 1024 * 1024
-# Units of work to remove the file of a segment, which may be large.
-REMOVAL_COST: Final = 4096
 
 
 @final
@@ -133,19 +127,22 @@ class FileLog(MessageLog):
         self._journal_sequence = recovered.journal_sequence
         # Whether messages are being removed, some at a time.
         self.is_deleting = False
-        # Whether segments may have been emptied whose files are still there.
-        self._has_emptied = True
         # Whether sequences behind the end that opening has found may have been given out.
         self.is_end_uncertain = False
+        # The reason why the files of a replica are to be filled again from another one; empty if
+        # they hold exactly the effects of the entries up to `applied_entry`.
+        self.must_refill = ""
+        # The sequences that opening has found lost and the journal did not call so, and whether the
+        # journal was damaged and is replaced.
+        self.newly_lost: list[tuple[int, int]] = []
+        self.is_journal_replaced = False
         place = self._folder = LogFolder(files, folder, stream.identity, entropy)
         state = self.availability = Availability(folder, Room(files, folder))
         ahead = LogWriteAhead(stream.identity)
         self._stream_file = StreamFileWriter(place, stream, state)
-        self.segments = LogSegments(
-            place, state, index, self.expiries, ahead, segments, segment_bytes_max
-        )
+        self.segments = LogSegments(place, state, index, self.expiries, segments, segment_bytes_max)
         caller_bytes = size_of_entries((entry.kind, entry.body) for entry in recovered.entries)
-        self.journal = LogJournal(state, index, ahead, journal, caller_bytes)
+        self.journal = LogJournal(state, index, journal, caller_bytes)
         self.durability = Durability(state, index, self.segments, self.journal, ahead)
         self.losses = Losses(
             index, self.journal, self.durability.redo, recovered.findings, self.lost
@@ -160,6 +157,9 @@ class FileLog(MessageLog):
             self.durability,
             recovered.checkpoint_segment,
             recovered.checkpoint_sequence,
+        )
+        self.emptied = EmptiedSegments(
+            place, state, index, self.segments, self.journal, self.durability, self.checkpoints
         )
         self.compactions = Compactions(
             place, state, index, self.segments, self.durability, self.checkpoints, self.losses
@@ -180,6 +180,12 @@ class FileLog(MessageLog):
     def is_full(self) -> bool:
         """Whether messages are refused because there is no room on the disk."""
         return self.availability.room.is_full
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether messages are accepted: the log is not offline, and the disk has room."""
+        state = self.availability
+        return not (state.offline or state.room.is_full)
 
     @property
     def identity(self) -> bytes:
@@ -217,7 +223,7 @@ class FileLog(MessageLog):
         self.availability.check_online()
         if self.durability.has_entries:
             # Entries before this one are not applied again under a body that came later.
-            self._secure_redo_point("replacing the stream file")
+            self._secure_applied("replacing the stream file")
         self._stream_file.set_body(body)
 
     def go_offline(self, reason: str) -> None:
@@ -230,21 +236,10 @@ class FileLog(MessageLog):
         """Refuse messages when the disk of the store has no room."""
         self.availability.room = room
 
-    def join_write_ahead(self, write_ahead: WriteAhead) -> None:
-        """From now on be durable by way of that file; everything so far is on the disk."""
-        self.durability.join_write_ahead(write_ahead)
-
-    def join_with_entries(self, write_ahead: WriteAhead, applied: int, added: int) -> None:
-        """From now on be durable by the entries that the caller adds to that file.
-
-        Everything so far is on the disk. It is the effect of all entries up to `applied`; the file
-        has those up to `added`.
-        """
-        self.durability.join_with_entries(write_ahead, applied, added)
-
-    def defer_writes(self) -> None:
-        """From now on keep records in memory until `flush`, or until they are many."""
-        self.segments.is_deferred = True
+    def defer_writes(self, is_deferred: bool = True) -> None:
+        """From now on keep records in memory until `flush`, or until they are many; or not."""
+        self.segments.flush()
+        self.segments.is_deferred = is_deferred
 
     # --- durability ----------------------------------------------------------------------------
 
@@ -255,8 +250,19 @@ class FileLog(MessageLog):
 
     @property
     def has_entries(self) -> bool:
-        """Whether the log is durable by the entries that its caller adds."""
+        """Whether the files are a cache of entries, which the caller adds or its group has."""
         return self.durability.has_entries
+
+    @property
+    def is_replica(self) -> bool:
+        """Whether the files are a cache of the log of the group with the log's identity."""
+        return self.durability.is_replica
+
+    @property
+    def durable_entry(self) -> int:
+        """The last entry of a replica's group whose effects the disk has: the group may give up the
+        entries up to it."""
+        return self.durability.redo.durable_entry
 
     @property
     def synced_sequence(self) -> int:
@@ -284,29 +290,21 @@ class FileLog(MessageLog):
         """From now on keep entries of the journal in memory until `write_journal`."""
         self.journal.is_queueing = True
 
-    def write_journal(self) -> None:
-        """Write the entries of the journal that are queued, in one write; then remove the files of
-        segments that were emptied. Raises StoreError.
+    @property
+    def has_queued_journal(self) -> bool:
+        """Whether entries of the journal wait for `write_journal`."""
+        return self.journal.has_queue
 
-        On a disk without room the entries stay queued, and the messages that they remove are gone
-        from the index already.
-        """
-        if not self.journal.queued_bytes:
+    def write_journal(self) -> None:
+        """Write the queue of the journal, then remove files of segments that were emptied."""
+        if not self.journal.has_queue:
             return
         self.availability.check_online()
         # An entry speaks of what was before it: that must not be lost while it is not.
         self.segments.flush()
         self.journal.write_queue()
-        if self._has_emptied and not self.durability.has_entries:
-            self._drop_at_once()
-
-    def _drop_at_once(self) -> None:
-        try:
-            at_once(self._dropping_empty_segments())
-        except OSError as error:
-            raise self.availability.failed("removing segments", error) from error
-        # Some stay if the disk has no room for the entry that speaks of them.
-        self._has_emptied = any(index.live == 0 for index in self.index.segments[:-1])
+        if self.emptied.are_possible and not self.durability.has_entries:
+            self.emptied.remove_some()
 
     def add_entry(self, index: int, follows: int, data: bytes) -> None:
         """Add an entry to the write-ahead file; the next commit writes and syncs it.
@@ -320,9 +318,14 @@ class FileLog(MessageLog):
         """Drop the entries behind an index, none of which has been written."""
         self.durability.withdraw_entries(index)
 
-    def _secure_redo_point(self, operation: str) -> None:
+    def secure_applied(self) -> None:
+        """Return when the effects of the last entry that was applied, and its redo point, are on
+        the disk. Raises StoreError."""
+        self._secure_applied("sync")
+
+    def _secure_applied(self, operation: str) -> None:
         try:
-            self.durability.forget_frames()
+            self.durability.secure_applied()
         except OSError as error:
             raise self.availability.failed(operation, error) from error
 
@@ -335,8 +338,11 @@ class FileLog(MessageLog):
         self.durability.sync()
 
     def begin_sync(self) -> LogSync:
-        """Work for `LogSync.run`, and then for `finish_sync`. Raises StoreError."""
-        return self.durability.begin_sync()
+        """Work for `LogSync.run`, and then for `finish_sync`. Raises StoreError.
+
+        Amid a change of the caller the queue of the journal speaks of a part of it, and waits.
+        """
+        return self.durability.begin_sync(with_queue=not self.is_held)
 
     def finish_sync(self, done: LogSync) -> None:
         """Count as durable what a sync has brought to the disk. Raises StoreError."""
@@ -371,32 +377,30 @@ class FileLog(MessageLog):
 
     def append(self, batch: Batch) -> int:
         """Store messages: one buffer, one write."""
-        self.availability.check_writable()
+        state = self.availability
+        if state.offline or state.room.is_full:
+            state.check_writable()
         first = self.index.next_sequence
         data, lengths = encode_batch(first, batch, self.record_seed)
         self._append_records(first, data, lengths, batch)
         return first
 
-    def encode(self, first_sequence: int, batch: Batch) -> EncodedBatch:
-        """The records of a batch whose first message is to have `first_sequence`."""
-        return encoded_batch(first_sequence, batch, self.record_seed)
-
-    def decode(self, data: bytes) -> EncodedBatch:
-        """The batch whose records are `data`. Raises FormatError."""
-        return decoded_batch(data, self.record_seed)
-
-    def append_encoded(self, encoded: EncodedBatch) -> None:
-        """Store messages that were encoded for the next sequence."""
+    def append_encoded(self, batch: Batch, encoded: EncodedMessages) -> None:
+        """Store messages whose records were encoded for this log and the next sequence."""
         self.availability.check_writable()
         first = self.index.next_sequence
-        check(encoded.first_sequence == first, "a batch was encoded for the next sequence")
-        self._append_records(first, encoded.data, encoded.lengths, encoded.batch)
+        check(
+            encoded.first_sequence == first and encoded.seed == self.record_seed,
+            "a batch was encoded for this log and the next sequence",
+        )
+        self._append_records(first, encoded.data[encoded.begin :], encoded.lengths, batch)
 
     def _append_records(self, first: int, data: bytes, lengths: list[int], batch: Batch) -> None:
         try:
             self._stream_file.reserve(first + len(lengths) - 1)
-            segment = self.segments.writable(len(data)) or self._roll()
-            offset = self.segments.write(segment, data)
+            offset = self.segments.append(data)
+            if offset == NO_OFFSET:
+                offset = self._append_to_next(data)
         except OSError as error:
             raise self.availability.failed("append", error) from error
         sizes = message_sizes(batch, lengths)
@@ -406,21 +410,63 @@ class FileLog(MessageLog):
         if self.segments.waiting_bytes >= WAITING_BYTES_MAX:
             self.segments.flush()
 
-    def skip(self, count: int, timestamp_ns: int) -> None:
-        """Give out sequences without messages."""
+    def _append_to_next(self, data: bytes) -> int:
+        """Append records to a new segment. Returns their offset."""
+        self._roll()
+        return self.segments.append(data)
+
+    def skip(
+        self,
+        count: int,
+        timestamp_ns: int,
+        entries: Sequence[tuple[int, bytes]] = (),
+        with_queue: bool = False,
+    ) -> None:
+        """Give out sequences without messages.
+
+        With entries of the caller, or with the queue of the journal, it is one change: a crash
+        leaves both or neither.
+        """
         self.availability.check_writable()
-        first = self.index.next_sequence
-        last = first + count - 1
+        last = self.index.last_sequence + count
         try:
             self._stream_file.reserve(last)
-            if count > SKIPPED_IN_PLACE_MAX:
-                self.journal.write([(DELETED, encode_ranges([(first, last)]))])
-                self._jump_at_once(last + 1)
-                return
-            segment = self.segments.writable(SKIP_BYTES) or self._roll()
-            self.segments.write(segment, encode_skip(first, count, timestamp_ns, self.record_seed))
+            if count > SKIPPED_IN_PLACE_MAX or entries or with_queue:
+                self._skip_as_journalled(last, timestamp_ns, entries, with_queue)
+            else:
+                self._skip_in_place(count, timestamp_ns)
         except OSError as error:
             raise self.availability.failed("skip", error) from error
+
+    def _skip_as_journalled(
+        self,
+        last: int,
+        timestamp_ns: int,
+        entries: Sequence[tuple[int, bytes]],
+        with_queue: bool,
+    ) -> None:
+        """Skip sequences after the journal has said so: there is no way back then."""
+        count = last - self.index.last_sequence
+        self.segments.flush()
+        skipped = (DELETED, encode_ranges([(self.index.next_sequence, last)]))
+        try:
+            self.journal.write_with_callers([skipped], entries, with_queue, at_once=True)
+        except DiskFullError as error:
+            if not with_queue:
+                raise
+            raise self.availability.broken("skip", error) from error
+        try:
+            if count > SKIPPED_IN_PLACE_MAX:
+                self._jump(last + 1)
+            else:
+                self._skip_in_place(count, timestamp_ns)
+        except NoRoomError as error:
+            raise self.availability.broken("skip", error) from error
+
+    def _skip_in_place(self, count: int, timestamp_ns: int) -> None:
+        data = encode_skip(self.index.next_sequence, count, timestamp_ns, self.record_seed)
+        if self.segments.append(data) == NO_OFFSET:
+            self._append_to_next(data)
         self.index.skip(count, timestamp_ns)
 
     def skipped_positions(self, count: int) -> int:
@@ -459,24 +505,23 @@ class FileLog(MessageLog):
         is_first = self.durability.has_entries and self.durability.redo.is_current
         try:
             if erase and not is_first:
-                self.durability.forget_frames()
+                self.durability.secure_applied()
             deleted = (DELETED, encode_ranges(as_ranges(there)))
-            self.journal.write_with_callers([deleted], entries, makes_room=True)
+            self.journal.write_with_callers([deleted], entries, makes_room=True, at_once=erase)
             if erase:
                 # Before anything is destroyed it must be known to be deleted, also to an entry
-                # that is applied again.
+                # that is applied again. A loss of power may damage it, and opening looks behind
+                # damage only where the journal speaks of messages that are all there.
                 if is_first:
                     self.durability.secure_upkeep()
-                self.durability.secure_caller_entries()
-                self.journal.sync()
+                self.durability.sync()
                 self.segments.erase(there)
-                self.durability.report_extent()
             self.index.delete_many(there)
             # Only segments of these messages are looked at: there may be thousands.
             if any(index.live == 0 for index, _ in self.index.by_segment(there)):
-                self._has_emptied = True
+                self.emptied.are_possible = True
                 if not self._removes_later:
-                    at_once(self._dropping_empty_segments())
+                    at_once(self.emptied.removing())
         except OSError as error:
             raise self.availability.failed("delete", error) from error
         return len(there)
@@ -527,9 +572,9 @@ class FileLog(MessageLog):
             if not self.compactions.is_running:
                 # Otherwise the compaction's thread may look at the names.
                 yield from self.index.forgetting_subjects()
-            self._has_emptied = True
+            self.emptied.are_possible = True
             if not self._removes_later:
-                yield from self._dropping_empty_segments()
+                yield from self.emptied.removing()
         except OSError as error:
             raise self.availability.failed("delete", error) from error
         finally:
@@ -559,6 +604,13 @@ class FileLog(MessageLog):
         self.checkpoints.close()
         self.availability.offline = "closed"
 
+    def note_lost(self, ranges: Sequence[tuple[int, int]]) -> None:
+        """Note ranges of sequences whose messages cannot be read anywhere, also in the journal."""
+        self.availability.check_online()
+        if ranges:
+            self.journal.write([(LOST, encode_ranges(ranges))])
+        super().note_lost(ranges)
+
     def continue_above_reservation(self) -> None:
         """Give out no sequence that may have been given out before: a crash may have cost some."""
         self.lose_sequences(self._stream_file.reserved)
@@ -578,13 +630,6 @@ class FileLog(MessageLog):
             raise self.availability.broken("going on after a crash", error) from error
         self.lost.add(first, last_sequence)
 
-    def _jump_at_once(self, next_sequence: int) -> None:
-        """Go on at a later sequence after the journal has said so: there is no way back."""
-        try:
-            self._jump(next_sequence)
-        except NoRoomError as error:
-            raise self.availability.broken("skip", error) from error
-
     def _jump(self, next_sequence: int) -> None:
         """Go on at a later sequence, in a segment that begins there."""
         self.segments.flush()
@@ -594,14 +639,15 @@ class FileLog(MessageLog):
         self.index.cut(next_sequence)
         self.segments.begin_segment()
 
-    def _roll(self) -> SegmentFile:
+    def _roll(self) -> None:
         """Seal the last segment and begin another one."""
         self.segments.flush()
         last = self.segments.last
         if last.size == HEADER_BYTES:
-            return self.segments.replace_empty(last)
-        self._seal_last()
-        return self.segments.begin_segment()
+            self.segments.replace_empty(last)
+        else:
+            self._seal_last()
+            self.segments.begin_segment()
 
     def _seal_last(self) -> None:
         """Seal the last segment, if it is not sealed."""
@@ -614,55 +660,16 @@ class FileLog(MessageLog):
         self.segments.seal(self.index.segments[-1])
 
     def drop_empty_segments(self) -> None:
-        """Remove the files of segments in which no message is left, between two entries.
+        """Remove files of segments in which no message is left, some of them, between two changes.
 
         A log that has entries in the write-ahead file does not remove them while it applies one:
         after a crash the entry would not find them. Raises StoreError.
         """
-        is_amid_change = self.is_held or self.is_deleting or not self.durability.redo.is_current
-        if self._has_emptied and not self.offline and not is_amid_change:
-            self._drop_at_once()
-
-    def _dropping_empty_segments(self) -> Work[None]:
-        """Remove the files of segments in which no message is left, some at a time.
-
-        Segments for whose removal the disk has no room stay, and say nothing any more.
-        """
-        empty = [index for index in self.index.segments[:-1] if index.live == 0]
-        last = self.index.segments[-1]
-        size = self.segments.last.size
-        if not self.index.messages and size >= EMPTIED_BYTES_MIN:
-            # No message is left at all: the log goes on in a segment behind it, and its file can
-            # go.
-            empty.append(last)
-        if not empty:
-            return
-        if any(self.checkpoints.ends_in(index.first_sequence) for index in empty):
-            # Its last segment is about to go.
-            self.checkpoints.discard()
-        try:
-            self.durability.secure_caller_entries()
-            # Also of sequences that never had a message nobody may think that they are missing.
-            ranges = [(index.first_sequence, index.next_sequence - 1) for index in empty]
-            gone = encode_ranges(pair for pair in ranges if pair[0] <= pair[1])
-            self.journal.write([(DELETED, gone)], makes_room=True)
-            self.journal.write_queue()
-        except DiskFullError:
-            return
-        self.journal.sync()
-        if empty[-1] is last:
-            try:
-                # The segment before this one needs no footer: it would be as long as its index.
-                self.segments.begin_segment()
-            except NoRoomError:
-                empty.pop()
-        # Entries that are applied again must find the segments as they were.
-        self.durability.secure_upkeep()
-        for index in empty:
-            self.index.remove_segment(index)
-            self.segments.remove(index)
-            yield REMOVAL_COST
-        self._folder.sync()
+        redo = self.durability.redo
+        is_amid_entry = self.durability.has_entries and not redo.is_current
+        is_amid_change = self.is_held or self.is_deleting or is_amid_entry
+        if self.emptied.are_possible and not self.offline and not is_amid_change:
+            self.emptied.remove_some()
 
     # --- reading -------------------------------------------------------------------------------
 
@@ -697,7 +704,8 @@ class FileLog(MessageLog):
 
     def read(self, sequence: int, count_max: int, bytes_max: int) -> MessageBatch:
         """Messages from `sequence` on, read a stretch of file at a time."""
-        self.segments.flush_to_read()
+        if self.segments.waiting_bytes:
+            self.segments.flush_to_read()
         batch = MessageBatch()
         names = self.index.subjects.names
         sequence = self.index.next_message(sequence)

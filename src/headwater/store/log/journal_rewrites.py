@@ -116,7 +116,7 @@ class JournalRewrites:
             raise StoreError(f"{self._folder.path}: no new journal is written: {error}") from error
         self._running = None
         try:
-            durability.forget_frames()
+            durability.secure_applied()
             successor = done.put_in_place()
             self._folder.sync()
         except NoRoomError as error:
@@ -165,7 +165,7 @@ class JournalRewrites:
     def _write_successor(self, entries: list[tuple[int, bytes]]) -> Journal:
         """Put a journal with these entries in place, durably."""
         folder = self._folder
-        self._durability.forget_frames()
+        self._durability.secure_applied()
         # The checkpoint may know entries of the damaged journal that are not known here.
         self._checkpoints.discard()
         temporary = folder.path_of(JOURNAL_NEW_FILE)
@@ -181,6 +181,6 @@ class JournalRewrites:
     def _replace_journal(self, successor: Journal) -> None:
         self._journal.replace_file(successor)
         try:
-            self._durability.report_extent()
+            self._durability.secure_upkeep()
         except OSError as error:
             raise self._availability.broken("rewriting the journal", error) from error

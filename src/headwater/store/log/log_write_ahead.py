@@ -1,35 +1,36 @@
 """The part of one log in the server's write-ahead file (`headwater.store.disk.wal`).
 
 A log joins the write-ahead file if its messages have to be on the disk before they are
-acknowledged; other logs have no part in it. A log whose caller writes entries has those in the file
-and redo points; any other has copies of the bytes that it writes to its own files.
+acknowledged, or if its stream is replicated; other logs have no part in it. The file has the
+entries of the log's caller, and the redo points behind which they are applied again after a crash.
+The entries of a replicated stream are those of its group (`headwater.store.groups`), under the
+indexes of that group's log; the log itself adds redo points only.
 """
 
 from typing import final
 
-from headwater.store.disk.wal import ENTRY, JOURNAL, SYNCED, RedoPoint, WriteAhead
+from headwater.store.disk.wal import ENTRY, RedoPoint, WriteAhead
 
 
 @final
 class LogWriteAhead:
     """The frames of one log; without a write-ahead file there are none."""
 
-    __slots__ = ("added_entry", "copied_to", "file", "identity")
+    __slots__ = ("added_entry", "file", "identity", "is_replica")
 
     def __init__(self, identity: bytes) -> None:
         self.identity = identity
         # Set when the log joins.
         self.file: WriteAhead | None = None
-        # The file for copies of all that is written; None if the log has entries there. Appends add
-        # their records to it themselves (`LogSegments.write`).
-        self.copied_to: WriteAhead | None = None
+        # Whether the entries are those of the group with the identity.
+        self.is_replica = False
         # The index of the last entry.
         self.added_entry = 0
 
     @property
     def has_entries(self) -> bool:
-        """Whether the log is durable by the entries of its caller."""
-        return self.file is not None and self.copied_to is None
+        """Whether the files of the log are a cache of entries, of its caller or of its group."""
+        return self.file is not None
 
     def add_entry(self, index: int, follows: int, data: bytes) -> None:
         """Add an entry of the caller that follows the stream's last sequence `follows`."""
@@ -43,20 +44,21 @@ class LogWriteAhead:
             self.file.withdraw_entries(self.identity, index)
             self.added_entry = min(self.added_entry, index)
 
-    def add_journal(self, offset: int, data: bytes) -> None:
-        """Add bytes that were appended to the journal at `offset`."""
-        if self.copied_to is not None:
-            self.copied_to.add(self.identity, JOURNAL, 0, offset, data)
+    def add_redo_point(self, point: RedoPoint) -> int:
+        """Name the redo point of the log; returns the number of its frame."""
+        if self.file is None:
+            return 0
+        return self.file.add_redo_point(self.identity, point, self.is_replica)
 
-    def add_synced(self, segment_first: int, size: int) -> None:
-        """Say that this much of the log's last segment is on the disk."""
-        if self.copied_to is not None:
-            self.copied_to.add(self.identity, SYNCED, segment_first, size, b"")
+    @property
+    def synced_count(self) -> int:
+        """The number of the last frame that is on the disk."""
+        return 0 if self.file is None else self.file.synced_count
 
-    def add_redo_point(self, point: RedoPoint) -> None:
-        """Name the redo point of a log that has entries."""
-        if self.file is not None:
-            self.file.add_redo_point(self.identity, point)
+    @property
+    def file_number(self) -> int:
+        """The number of the write-ahead file that gets the next frame; 0 without a part in it."""
+        return 0 if self.file is None else self.file.number
 
     def secure(self) -> None:
         """Return when all frames of the log so far are on the disk. Raises OSError."""
@@ -65,7 +67,11 @@ class LogWriteAhead:
             self.file.sync()
 
     def forget_frames(self) -> None:
-        """See to it, durably, that no frame of the log so far is put back into its files, and no
-        entry applied."""
+        """Make all entries of the log so far void, durably: none of them is applied again."""
         if self.file is not None:
             self.file.forget_stream(self.identity)
+
+    def leave(self) -> None:
+        """Have no part in the write-ahead file any more."""
+        self.file = None
+        self.is_replica = False

@@ -9,12 +9,11 @@ from headwater.base.emptying import Container
 from headwater.base.invariants import check
 from headwater.base.sliced import Work
 from headwater.store.index.log_index import LogIndex
-from headwater.store.log.batch_records import decoded_batch, encoded_batch
 from headwater.store.log.message_log import (
     DELETION_COST,
     PURGED_AT_A_TIME,
     Batch,
-    EncodedBatch,
+    EncodedMessages,
     MessageBatch,
     MessageLog,
     StoredMessage,
@@ -86,23 +85,21 @@ class MemoryLog(MessageLog):
             self.note_expiries(first, batch.expiries_ns)
         return first
 
-    def encode(self, first_sequence: int, batch: Batch) -> EncodedBatch:
-        """The records of a batch whose first message is to have `first_sequence`."""
-        return encoded_batch(first_sequence, batch, self.record_seed)
-
-    def decode(self, data: bytes) -> EncodedBatch:
-        """The batch whose records are `data`. Raises FormatError."""
-        return decoded_batch(data, self.record_seed)
-
-    def append_encoded(self, encoded: EncodedBatch) -> None:
-        """Store messages that were encoded for the next sequence."""
+    def append_encoded(self, batch: Batch, encoded: EncodedMessages) -> None:
+        """Store messages whose records were encoded for this log and the next sequence."""
         check(
-            encoded.first_sequence == self.index.next_sequence,
-            "a batch was encoded for the next sequence",
+            encoded.first_sequence == self.index.next_sequence and encoded.seed == self.record_seed,
+            "a batch was encoded for this log and the next sequence",
         )
-        self.append(encoded.batch)
+        self.append(batch)
 
-    def skip(self, count: int, timestamp_ns: int) -> None:
+    def skip(
+        self,
+        count: int,
+        timestamp_ns: int,
+        entries: Sequence[tuple[int, bytes]] = (),
+        with_queue: bool = False,
+    ) -> None:
         """Give out sequences without messages."""
         if count > self._segment_messages_max:
             self._jump(self.last_sequence + 1 + count)

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import compress
 from typing import Final, final
 
+from headwater.base.columns import MessageColumns, StoredColumns
 from headwater.base.emptying import Container
-from headwater.base.invariants import check
+from headwater.base.invariants import InvariantViolation
 from headwater.base.sliced import Work, at_once
 from headwater.store.disk.format import SUBJECT_BYTES_MAX, Entry
 from headwater.store.errors import DiskFullError, OfflineError, StoreError
@@ -35,7 +36,7 @@ __all__ = [
     "PURGED_AT_A_TIME",
     "Batch",
     "DiskFullError",
-    "EncodedBatch",
+    "EncodedMessages",
     "MessageBatch",
     "MessageLog",
     "OfflineError",
@@ -86,20 +87,10 @@ class StoredMessage:
 
 
 @final
-class MessageBatch:
-    """Messages that were read, as parallel lists."""
+class MessageBatch(StoredColumns):
+    """Messages that were read."""
 
-    __slots__ = ("headers", "payloads", "sequences", "subjects", "timestamps_ns")
-
-    def __init__(self) -> None:
-        self.sequences: list[int] = []
-        self.subjects: list[bytes] = []
-        self.headers: list[bytes] = []
-        self.payloads: list[bytes] = []
-        self.timestamps_ns: list[int] = []
-
-    def __len__(self) -> int:
-        return len(self.sequences)
+    __slots__ = ()
 
     def __iter__(self) -> Iterator[StoredMessage]:
         return map(
@@ -113,19 +104,19 @@ class MessageBatch:
 
     def cut_behind(self, sequence: int) -> None:
         """Leave out the messages after a sequence."""
-        count = bisect_right(self.sequences, sequence)
-        del self.sequences[count:], self.timestamps_ns[count:]
-        del self.subjects[count:], self.headers[count:], self.payloads[count:]
+        self.cut(bisect_right(self.sequences, sequence))
 
 
 @final
-class Batch:
+class Batch(MessageColumns):
     """Messages to append, as parallel lists; a message without headers has empty ones.
 
     `expiries_ns` is empty, or has the time at which each message expires; 0 for never.
     """
 
-    __slots__ = ("expiries_ns", "headers", "payloads", "subjects", "timestamps_ns")
+    __slots__ = ("expiries_ns", "headers", "timestamps_ns")
+
+    COLUMNS = ("subjects", "headers", "payloads", "timestamps_ns", "expiries_ns")
 
     def __init__(
         self,
@@ -141,29 +132,35 @@ class Batch:
         self.timestamps_ns = timestamps_ns
         self.expiries_ns = expiries_ns or []
         count = len(subjects)
-        check(
-            count > 0
-            and count == len(headers) == len(payloads) == len(timestamps_ns)
-            and len(self.expiries_ns) in (0, count)
-            and max(map(len, subjects)) <= SUBJECT_BYTES_MAX,
-            "a batch has messages, lists of one length, and subjects that fit their records",
-        )
+        if (
+            not count
+            or not count == len(headers) == len(payloads) == len(timestamps_ns)
+            or (expiries_ns and len(expiries_ns) != count)
+            or (len(subjects[0]) if count == 1 else max(map(len, subjects))) > SUBJECT_BYTES_MAX
+        ):
+            raise InvariantViolation(
+                "a batch has messages, lists of one length, and subjects that fit their records"
+            )
 
 
 @final
-class EncodedBatch:
-    """A batch with its records as a segment holds them, whichever segment that will be.
+class EncodedMessages:
+    """The records of a batch as a segment holds them, whichever segment that will be.
 
-    `lengths` are those of the records in `data`.
+    They are `data[begin:]`, with these lengths. The first has `first_sequence`, and the checksums
+    begin with `seed`: only a log of that seed can take the bytes over.
     """
 
-    __slots__ = ("batch", "data", "first_sequence", "lengths")
+    __slots__ = ("begin", "data", "first_sequence", "lengths", "seed")
 
-    def __init__(self, first_sequence: int, data: bytes, lengths: list[int], batch: Batch) -> None:
+    def __init__(
+        self, first_sequence: int, data: bytes, begin: int, lengths: list[int], seed: int
+    ) -> None:
         self.first_sequence = first_sequence
         self.data = data
+        self.begin = begin
         self.lengths = lengths
-        self.batch = batch
+        self.seed = seed
 
 
 class MessageLog(ABC):
@@ -181,6 +178,7 @@ class MessageLog(ABC):
         # Entries of the write-ahead file that are to be applied again after a crash, in order: the
         # index of each, the last sequence that it follows, and its bytes.
         self.entries_to_apply: list[tuple[int, int, bytes]] = []
+        self._applied_entry = 0
         # Returns the entries of the caller that are still true; None if all of them may be.
         self.caller_entries: Callable[[], list[tuple[int, bytes]]] | None = None
         # Whether the caller is in the midst of a change: the journal may speak of all of it or of
@@ -190,6 +188,20 @@ class MessageLog(ABC):
         self._filters: dict[tuple[bytes, ...], SubjectFilter] = {}
 
     # --- state ---------------------------------------------------------------------------------
+
+    @property
+    def is_replica(self) -> bool:
+        """Whether the files of the log are a cache of the log of a consensus group."""
+        return False
+
+    @property
+    def applied_entry(self) -> int:
+        """The index of the last entry whose effects, and those of all before it, the log has."""
+        return self._applied_entry
+
+    @applied_entry.setter
+    def applied_entry(self, index: int) -> None:
+        self._applied_entry = index
 
     @property
     def first_sequence(self) -> int:
@@ -223,6 +235,12 @@ class MessageLog(ABC):
             return 0
         return self.last_sequence - self.first_sequence + 1 - self.messages
 
+    def note_lost(self, ranges: Sequence[tuple[int, int]]) -> None:
+        """Note ranges of sequences, first and last, whose messages cannot be read anywhere. Raises
+        StoreError."""
+        for first, last in ranges:
+            self.lost.add(first, last)
+
     # --- what each kind does -------------------------------------------------------------------
 
     @abstractmethod
@@ -230,24 +248,23 @@ class MessageLog(ABC):
         """Store messages; returns the sequence of the first. All of them, or none and an error."""
 
     @abstractmethod
-    def encode(self, first_sequence: int, batch: Batch) -> EncodedBatch:
-        """The records of a batch whose first message is to have `first_sequence`.
+    def append_encoded(self, batch: Batch, encoded: EncodedMessages) -> None:
+        """Store messages whose records were encoded for this log and the next sequence: all of
+        them, or none and an error."""
 
-        Logs of one identity have the same records, wherever they are.
+    @abstractmethod
+    def skip(
+        self,
+        count: int,
+        timestamp_ns: int,
+        entries: Sequence[tuple[int, bytes]] = (),
+        with_queue: bool = False,
+    ) -> None:
+        """Give out sequences without messages.
+
+        With entries of the caller, or with the queue of the journal, it is one change: a crash
+        leaves both or neither.
         """
-
-    @abstractmethod
-    def decode(self, data: bytes) -> EncodedBatch:
-        """The batch whose records are `data`; raises FormatError if they are not of this stream."""
-
-    @abstractmethod
-    def append_encoded(self, encoded: EncodedBatch) -> None:
-        """Store messages that were encoded for the next sequence: all of them, or none and an
-        error."""
-
-    @abstractmethod
-    def skip(self, count: int, timestamp_ns: int) -> None:
-        """Give out sequences without messages."""
 
     @abstractmethod
     def get(self, sequence: int) -> StoredMessage | None:
@@ -279,10 +296,15 @@ class MessageLog(ABC):
     def queue_journal(self) -> None:
         """From now on keep entries of the journal in memory until `write_journal`."""
 
+    @property
+    def has_queued_journal(self) -> bool:
+        """Whether entries of the journal wait for `write_journal`."""
+        return False
+
     @abstractmethod
     def write_journal(self) -> None:
         """Write the entries of the journal that are queued, for a log that has one. Raises
-        StoreError."""
+        StoreError; on a disk without room the entries stay queued."""
 
     @abstractmethod
     def delete(
@@ -326,6 +348,11 @@ class MessageLog(ABC):
     def is_full(self) -> bool:
         """Whether messages are refused because the disk has no room; this ends when it has."""
         return False
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether messages are accepted: the log is not offline, and the disk has room."""
+        return not self.offline
 
     @property
     def journalled_sequence(self) -> int:

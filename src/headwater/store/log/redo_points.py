@@ -5,8 +5,12 @@ caller has applied. `mark_applied` notes how long the files are then. When they 
 that state becomes the redo point: it is named in the write-ahead file, and entries up to it are not
 needed any more. Bytes that were written behind it, by half an entry or by many, are cut off after a
 crash, and the entries behind it are applied again.
+
+The entries of a replicated stream are given up by its group, not by the log: only up to the entry
+of a redo point that is on the disk (`durable_entry`).
 """
 
+from collections import deque
 from typing import Final, final
 
 from headwater.store.disk.wal import RedoPoint
@@ -22,7 +26,16 @@ _NOWHERE: Final = RedoPoint(0, 0, 0, 0, b"")
 class RedoPoints:
     """The redo point of one log, and the state that the next one will be."""
 
-    __slots__ = ("_ahead", "_journal", "_segments", "applied", "named")
+    __slots__ = (
+        "_ahead",
+        "_durable_entry",
+        "_journal",
+        "_named_in",
+        "_segments",
+        "_unconfirmed",
+        "applied",
+        "named",
+    )
 
     def __init__(self, segments: LogSegments, journal: LogJournal, ahead: LogWriteAhead) -> None:
         self._segments = segments
@@ -30,6 +43,12 @@ class RedoPoints:
         self._ahead = ahead
         # The files when the last entry was applied, and the redo point that was named last.
         self.applied = self.named = _NOWHERE
+        # The number of the write-ahead file that has, or will have, the point that was named last.
+        self._named_in = 0
+        # The entry of the last redo point on the disk, and the frames with later ones: their
+        # numbers and entries.
+        self._durable_entry = 0
+        self._unconfirmed: deque[tuple[int, int]] = deque()
 
     def _files_after(self, entry: int) -> RedoPoint:
         last, journal = self._segments.last, self._journal
@@ -53,5 +72,30 @@ class RedoPoints:
         if point.journal_salt == self._journal.file.salt and (
             point >= self.named or point.journal_salt != self.named.journal_salt
         ):
-            self.named = point
-            self._ahead.add_redo_point(point)
+            self.begin_at(point)
+
+    def begin_at(self, point: RedoPoint) -> None:
+        """Name a redo point, whichever was named before."""
+        if self._ahead.is_replica:
+            if point == self.named and self._named_in == self._ahead.file_number:
+                # Most replicas have nothing new to say.
+                return
+            self._named_in = self._ahead.file_number
+        self.named = point
+        number = self._ahead.add_redo_point(point)
+        if self._ahead.is_replica:
+            self._unconfirmed.append((number, point.entry))
+
+    def resume(self, point: RedoPoint) -> None:
+        """Go on with a redo point that the present write-ahead file has on the disk."""
+        self.named = point
+        self._named_in = self._ahead.file_number
+        self._durable_entry = point.entry
+
+    @property
+    def durable_entry(self) -> int:
+        """The entry of the last redo point that the disk has, of a replicated stream."""
+        synced = self._ahead.synced_count
+        while self._unconfirmed and self._unconfirmed[0][0] <= synced:
+            self._durable_entry = self._unconfirmed.popleft()[1]
+        return self._durable_entry

@@ -7,19 +7,19 @@ batches in memory; `flush` writes them. The index always has them already.
 from collections.abc import Iterable
 from typing import Final, final
 
-from headwater.store.disk.filesystem import NoRoomError, write_whole
+from headwater.store.disk.filesystem import NoRoomError, write_behind
 from headwater.store.disk.format import HEADER_BYTES
 from headwater.store.disk.segment import SegmentFile
-from headwater.store.disk.wal import SEGMENT
 from headwater.store.errors import OfflineError
 from headwater.store.index.expiry import ExpiryQueue
 from headwater.store.index.log_index import LogIndex
 from headwater.store.index.segment_index import SegmentIndex
 from headwater.store.log.availability import Availability
 from headwater.store.log.log_folder import LogFolder
-from headwater.store.log.log_write_ahead import LogWriteAhead
 
 SEGMENT_BYTES_MAX: Final = 64 * 1024 * 1024
+# The offset of records that do not fit into the last segment.
+NO_OFFSET: Final = -1
 
 
 @final
@@ -27,7 +27,6 @@ class LogSegments:
     """The segments of an open log by first sequence; the last one is written to."""
 
     __slots__ = (
-        "_ahead",
         "_availability",
         "_expiries",
         "_folder",
@@ -46,7 +45,6 @@ class LogSegments:
         availability: Availability,
         index: LogIndex,
         expiries: ExpiryQueue,
-        ahead: LogWriteAhead,
         by_first: dict[int, SegmentFile],
         bytes_max: int,
     ) -> None:
@@ -54,7 +52,6 @@ class LogSegments:
         self._availability = availability
         self._index = index
         self._expiries = expiries
-        self._ahead = ahead
         self.by_first = by_first
         # A segment is sealed before it would become longer than this.
         self.bytes_max = bytes_max
@@ -80,31 +77,25 @@ class LogSegments:
 
     # --- writing -------------------------------------------------------------------------------
 
-    def writable(self, size: int) -> SegmentFile | None:
-        """The last segment if it can take `size` more bytes; None if another one has to begin."""
+    def append(self, data: bytes) -> int:
+        """Append records to the last segment, or keep them for the next `flush`.
+
+        Returns their offset; `NO_OFFSET` if another segment has to begin. Raises OSError.
+        """
         segment = self.by_first[self._index.segments[-1].first_sequence]
+        size = segment.file.size
         # With the records that wait, so that a flush never has to begin a segment.
-        size += segment.file.size + self.waiting_bytes
-        full = size > self.bytes_max and segment.size > HEADER_BYTES
-        return None if full or segment.sealed or segment.is_outdated else segment
-
-    def write(self, segment: SegmentFile, data: bytes) -> int:
-        """Append records to the last segment; returns their offset. Raises OSError."""
+        offset = size + self.waiting_bytes
+        is_full = offset + len(data) > self.bytes_max and size > HEADER_BYTES
+        if is_full or segment.sealed or segment.is_outdated:
+            return NO_OFFSET
         if self.is_deferred:
-            return self._defer(segment, data)
-        offset = write_whole(segment.file, data)
-        ahead = self._ahead.copied_to
-        if ahead is not None:
-            ahead.add(self._ahead.identity, SEGMENT, segment.first_sequence, offset, data)
-        return offset
-
-    def _defer(self, segment: SegmentFile, data: bytes) -> int:
-        """Keep records for the next `flush`; returns the offset that they will have."""
-        if not self._waiting:
-            self._waiting_from = self._index.next_sequence
-        offset = segment.file.size + self.waiting_bytes
-        self._waiting.append(data)
-        self.waiting_bytes += len(data)
+            if not self._waiting:
+                self._waiting_from = self._index.next_sequence
+            self._waiting.append(data)
+            self.waiting_bytes += len(data)
+            return offset
+        write_behind(segment.file, size, data)
         return offset
 
     def flush(self) -> None:
@@ -160,11 +151,9 @@ class LogSegments:
         self.by_first[created.first_sequence] = created
         return created
 
-    def replace_empty(self, segment: SegmentFile) -> SegmentFile:
+    def replace_empty(self, segment: SegmentFile) -> None:
         """Replace the last segment, outdated and without records. Raises OSError."""
-        replaced = self._folder.replace_empty_segment(segment)
-        self.by_first[segment.first_sequence] = replaced
-        return replaced
+        self.by_first[segment.first_sequence] = self._folder.replace_empty_segment(segment)
 
     def seal(self, index: SegmentIndex) -> None:
         """Write the footer of a segment, which must be on the disk. Raises OSError."""

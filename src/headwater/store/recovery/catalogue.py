@@ -31,6 +31,7 @@ the names of the streams. It is read, and replaced by the first write.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from struct import Struct
 from typing import Final, NamedTuple, final
 
@@ -200,6 +201,7 @@ class Catalogue:
         "_files",
         "_folder",
         "_has_damage",
+        "_has_refused",
         "_identity",
         "_is_outdated",
         "_journal",
@@ -232,6 +234,8 @@ class Catalogue:
         self._has_damage = False
         # Whether another file has to begin, because this one would be reported at each start.
         self._is_outdated = False
+        # Whether the file may have an entry whose caller was told that it is not written.
+        self._has_refused = False
         # Entries that join the next write.
         self._waiting: list[CatalogueEntry] = []
         # Whether there was a file, and whether all that was written in it has been read.
@@ -313,7 +317,7 @@ class Catalogue:
     def write(self, entries: Iterable[CatalogueEntry]) -> None:
         """Write entries, all or none; they are on the disk when this returns. Raises OSError."""
         added = [*entries]
-        if not added and not self._waiting:
+        if not (added or self._waiting or self._has_refused):
             return
         if self._journal is None:
             self._begin_file(added)
@@ -378,8 +382,12 @@ class Catalogue:
         except NoRoomError:
             raise
         except OSError:
-            # It is not known how much of the entry is on the disk.
+            # It is not known how much of the entry is on the disk: another file takes the place of
+            # this one, now or with the next write.
             self.close()
+            self._has_refused = True
+            with suppress(OSError):
+                self._begin_file([])
             raise
         self._entry_count += 1
 
@@ -401,6 +409,7 @@ class Catalogue:
         ]
         replace_file(self._files, self._path, b"".join([header, *parts]))
         self.close()
+        self._has_refused = False
         self._journal = Journal(self._files.open(self._path), salt)
         self._seed, self._entry_count = seed, len(groups)
 

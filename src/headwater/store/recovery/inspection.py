@@ -25,13 +25,9 @@ from headwater.store.disk.layout import (
 )
 from headwater.store.disk.segment import segment_name
 from headwater.store.disk.store_file import BOOT_UNKNOWN, STORE_FILE, StoreFile
-from headwater.store.disk.wal import (
-    SEGMENT,
-    AheadFrames,
-    number_of,
-    put_together,
-    take_ahead_file,
-)
+from headwater.store.disk.wal import SEGMENT, number_of
+from headwater.store.disk.wal_reading import AheadFrames, put_together, take_ahead_file
+from headwater.store.groups.opening import FoundGroups
 from headwater.store.recovery.stream_inspection import (
     CUTS_OFF,
     SETS_FILE_ASIDE,
@@ -65,6 +61,7 @@ class StoreSurvey:
     ahead_files: int = 0
     ahead_frames: int = 0
     ahead_bytes: int = 0
+    groups: int = 0
     streams: list[StreamSurvey] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -168,7 +165,8 @@ class StoreReader:
     # --- the write-ahead file ------------------------------------------------------------------
 
     def _read_ahead(self, identity: bytes) -> AheadFrames:
-        found = AheadFrames()
+        found, groups = AheadFrames(), FoundGroups()
+        found.take_group_frame = groups.take_frame
         names = [name for name in self.files.list_folder(self.folder) if number_of(name)]
         for name in names:
             try:
@@ -181,6 +179,7 @@ class StoreReader:
             self._read_ahead_file(name, data, name == names[-1], identity, found)
         frames = [frame for frame in (*found.certain, *found.doubtful) if frame.data]
         self.survey.ahead_frames = len(frames)
+        self.survey.groups = len(groups.groups)
         self._ahead_of = {frame.identity for frame in frames}
         return found
 

@@ -47,7 +47,8 @@ from headwater.store.log.file_log import FileLog
 from headwater.store.log.message_log import OfflineError, StoreError
 from headwater.store.log.recovered import Recovered
 from headwater.store.log.segments import SEGMENT_BYTES_MAX
-from headwater.store.recovery.recovery import cut_tail, scan_records
+from headwater.store.recovery.cuts import finish_truncation
+from headwater.store.recovery.recovery import cut_tail, deletions_in, scan_records
 from headwater.store.upkeep.checkpoint import (
     CHECKPOINT_FILE,
     Checkpoint,
@@ -181,13 +182,16 @@ def _make_sound(log: FileLog, opening: "_Opening", loss_possible: bool, may_jump
     """Write down what opening has found, so that the next opening finds the same."""
     opening.remove_unfinished()
     if opening.cut is not None and opening.cut_again:
-        _finish_truncation(log, *opening.cut)
+        finish_truncation(log, *opening.cut)
     if opening.journal_unsound:
         kept = [(entry.kind, entry.body) for entry in log.entries]
         log.journal_rewrites.start_over(kept, log.lost)
     else:
         opening.write_conclusions(log.last_sequence)
+    if opening.skipped_to > log.last_sequence:
+        log.skip(opening.skipped_to - log.last_sequence, _last_timestamp_ns(log.index))
     log.is_end_uncertain = opening.end_uncertain
+    log.newly_lost, log.is_journal_replaced = opening.newly_lost(), opening.journal_unsound
     if may_jump and (loss_possible or opening.end_uncertain):
         first = log.last_sequence + 1
         log.continue_above_reservation()
@@ -196,33 +200,11 @@ def _make_sound(log: FileLog, opening: "_Opening", loss_possible: bool, may_jump
             log.findings.add("lost", lost)
 
 
-def _finish_truncation(log: FileLog, first: int, last: int) -> None:
-    """Make the cut of `first` to `last` that a crash interrupted, as far as it is not made.
-
-    Only stores of earlier versions have one: logs are not truncated any more.
-    """
-    try:
-        _cut_end(log, first - 1)
-        log.journal.must_write((TRUNCATED, encode_ranges([(first, last)])))
-        log.journal.sync()
-    except OSError as error:
-        raise log.availability.broken("truncate", error) from error
-
-
-def _cut_end(log: FileLog, last_sequence: int) -> None:
-    """Remove everything after a sequence from the index and the files. Raises OSError."""
-    index, segments = log.index, log.segments
-    log.lost.remove(last_sequence + 1, index.last_sequence)
-    log.expiries.cut(last_sequence)
-    while sequence := index.next_message(last_sequence + 1):
-        index.delete(sequence)
-    for gone in index.cut(last_sequence + 1):
-        segments.remove(gone)
-    if index.segments[-1].first_sequence in segments.by_first:
-        segments.last.cut_after(last_sequence)
-    else:
-        segments.begin_segment()
-    segments.sync_folder()
+def _last_timestamp_ns(index: LogIndex) -> int:
+    """When the last sequence was given out; 0 if that is not known."""
+    segment = index.segment_of(index.last_sequence)
+    position = index.last_sequence - segment.first_sequence
+    return segment.timestamps_ns[position] if 0 <= position < len(segment.timestamps_ns) else 0
 
 
 @final
@@ -251,6 +233,8 @@ class _Opening:
         # again.
         self.cut: tuple[int, int] | None = None
         self.cut_again = False
+        # The end of a skip of sequences that was journalled and not made; 0 without one.
+        self.skipped_to = 0
         # Sequences behind the end may have been given out.
         self.end_uncertain = False
         # The journal is not to be written to: it is replaced by one with all that is known.
@@ -465,7 +449,17 @@ class _Opening:
             stop_at_damage=is_last and self._machine_fell,
             known_bytes=max(self._known_bytes(segment), 0),
             lost=self._unsound,
+            is_deleted=self._is_journalled_as_deleted,
         )
+
+    def _is_journalled_as_deleted(self, first: int, last: int) -> bool:
+        """Whether the journal says that all sequences from one to another were deleted.
+
+        Segments are read before the journal, which is looked into only where one is damaged.
+        """
+        path = f"{self._folder}/{JOURNAL_FILE}"
+        data = read_file(self._files, path) if self._files.exists(path) else b""
+        return not deletions_in(data).outside(first, last)
 
     def _known_bytes(self, segment: SegmentFile) -> int:
         """The bytes of the last segment that were on the disk for sure; -1 if that is not known."""
@@ -617,13 +611,19 @@ class _Opening:
     def _judge_end(self) -> None:
         """Judge whether entries about sequences behind the end mean that those were given out."""
         behind = self._last_sequence + 1
+        skipped = self._deleted.within(behind, SEQUENCE_MAX)
         if self.cut is not None:
             self._forget_cut(*self.cut)
         elif self.lost.within(behind, SEQUENCE_MAX):
             # A jump over sequences that may have been used was begun and not made.
             self.end_uncertain = True
-        elif self._deleted.within(behind, SEQUENCE_MAX) and not self.end_uncertain:
-            # Skipping was begun and not made: the sequences are there for messages.
+        elif skipped and not self.end_uncertain:
+            is_skip = len(skipped) == 1 and skipped[0][0] == behind
+            if is_skip and not self._machine_fell and skipped[0][1] <= self.stream.reserved:
+                # The skip is one change with the removals that were journalled before it.
+                self.skipped_to = skipped[0][1]
+                return
+            # Messages that were deleted are lost: the stream goes on above the reservation.
             self.cut = (behind, SEQUENCE_MAX)
             self._deleted.remove(*self.cut)
 
@@ -632,14 +632,16 @@ class _Opening:
         conclusions = []
         if self.cut is not None and not self.cut_again:
             conclusions.append((TRUNCATED, encode_ranges([self.cut])))
-        lost = [
-            part for first, last in self.lost for part in self._lost_before.outside(first, last)
-        ]
+        lost = self.newly_lost()
         if lost:
             conclusions.append((LOST, encode_ranges(lost)))
         if conclusions:
             self.journal.write(last_sequence, conclusions)
             self.journal.sync()
+
+    def newly_lost(self) -> list[tuple[int, int]]:
+        """The ranges of sequences that the journal did not call lost."""
+        return [part for lost in self.lost for part in self._lost_before.outside(*lost)]
 
     # --- index ---------------------------------------------------------------------------------
 

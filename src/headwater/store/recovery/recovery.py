@@ -14,6 +14,9 @@ A stream:
 | after the machine fell: damage behind     | cut off from there on, set aside  | torn             |
 |   what was on the disk for sure, records  |                                   |                  |
 |   behind it                               |                                   |                  |
+| after the machine fell: the same, where   | the rest is used                  | damaged          |
+|   the journal says what is damaged was    |                                   |                  |
+|   deleted: it was being erased            |                                   |                  |
 | bytes between records that are no record  | the rest is used                  | damaged, lost    |
 | sealed segment without a sound footer     | read record by record             | unsealed         |
 | segment whose header is not sound, or of  | file set aside                    | unreadable,      |
@@ -38,6 +41,7 @@ A stream:
 |   removals journalled together with them  |   aside; going on above the       |                  |
 |                                           |   reservation                     |                  |
 | cut of the log's end that was begun       | finished                          |                  |
+| skip of sequences that was journalled     | made                              |                  |
 | file that was to replace another one      | removed                           |                  |
 | checkpoint that is not sound or does not  | not used, set aside               | unused           |
 |   fit                                     |                                   |                  |
@@ -114,6 +118,14 @@ from headwater.store.disk.format import (
     record_length,
     seed_of,
 )
+from headwater.store.disk.journal import (
+    CALLER_KINDS,
+    DELETED,
+    ERASED_BY_HALF,
+    TRUNCATED,
+    decode_ranges,
+    read_entries,
+)
 from headwater.store.disk.segment import SegmentFile
 from headwater.store.disk.set_aside import set_aside
 from headwater.store.index.ranges import RangeSet
@@ -129,6 +141,7 @@ def scan_records(
     stop_at_damage: bool = False,
     known_bytes: int = 0,
     lost: RangeSet | None = None,
+    is_deleted: Callable[[int, int], bool] | None = None,
 ) -> int:
     """Tell every sound record of a segment's bytes from `start` on; returns where the last ends.
 
@@ -136,7 +149,8 @@ def scan_records(
     the sequences in between, which are added to `lost`; the caller treats the bytes behind the last
     sound record. With `stop_at_damage` the scan ends at damage behind `known_bytes`: after the
     machine fell, records behind it may be there or not, and what is missing then has to be an end
-    of the log and no hole in it.
+    of the log and no hole in it. Damage to messages that were deleted, which `is_deleted` tells by
+    first and last sequence, is no hole: they were being erased.
     """
     seed = seed_of(data)
     offset = end = start
@@ -154,13 +168,29 @@ def scan_records(
                 offset += length
                 end = offset
                 continue
-        stops = stop_at_damage and offset >= known_bytes
-        following = 0 if stops else following_record(data, offset, expected, seed)
+        following = following_record(data, offset, expected, seed)
         if following == 0:
             return end
+        if stop_at_damage and offset >= known_bytes:
+            behind = Record(data, following, record_length(data, following))
+            if is_deleted is None or not is_deleted(expected, behind.sequence - 1):
+                return end
         findings.add("damaged", f"{name}: bytes {offset} to {following - 1} are no record")
         offset = following
     return end
+
+
+def deletions_in(journal: bytes) -> RangeSet:
+    """The sequences that the bytes of a journal call deleted, up to the first damage."""
+    found = read_entries(journal)
+    deleted = RangeSet()
+    for entry in found.entries[: found.sound_count]:
+        for part in decode_ranges(entry.body) if entry.kind < CALLER_KINDS else ():
+            if entry.kind in (DELETED, ERASED_BY_HALF):
+                deleted.add(*part)
+            elif entry.kind == TRUNCATED:
+                deleted.remove(*part)
+    return deleted
 
 
 def cut_tail(

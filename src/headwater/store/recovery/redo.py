@@ -66,6 +66,8 @@ class RedoPlan:
     is_damaged: bool = False
     machine_fell: bool = False
     extent: Extent | None = None
+    # The reason why the group of a replica does not have the entries behind the redo point.
+    gap: str = ""
 
 
 def open_for_redo(
@@ -85,10 +87,10 @@ def open_for_redo(
     doubt = "something before them is missing" if plan.is_doubtful else ""
     left_out = 0
     try:
-        doubt = doubt or _why_not_to_cut(files, folder, redo.point)
+        doubt = doubt or why_not_to_cut(files, folder, redo.point)
         if not doubt and redo.point is not None:
             left_out = redo.cut_at_gap()
-            _cut_back(files, folder, redo.point, sets_aside=plan.is_damaged)
+            cut_back(files, folder, redo.point, sets_aside=plan.is_damaged)
     except OSError as error:
         refused = str(error)
     log = open_log(
@@ -115,7 +117,7 @@ def open_for_redo(
     return log
 
 
-def _why_not_to_cut(files: FileSystem, folder: str, point: RedoPoint | None) -> str:
+def why_not_to_cut(files: FileSystem, folder: str, point: RedoPoint | None) -> str:
     """The reason why a log cannot be cut back to a redo point; empty if it can. Raises OSError."""
     if point is None:
         return "there is no redo point"
@@ -125,7 +127,7 @@ def _why_not_to_cut(files: FileSystem, folder: str, point: RedoPoint | None) -> 
     try:
         if _size_of(files, f"{folder}/{name}") < point.segment_bytes:
             return f"{name} is shorter than it was"
-        salt, size = _journal_in(files, folder)
+        salt, size = journal_in(files, folder)
     except FormatError as error:
         return str(error)
     if salt == point.journal_salt and size < point.journal_bytes:
@@ -133,7 +135,7 @@ def _why_not_to_cut(files: FileSystem, folder: str, point: RedoPoint | None) -> 
     return ""
 
 
-def _cut_back(files: FileSystem, folder: str, point: RedoPoint, sets_aside: bool) -> None:
+def cut_back(files: FileSystem, folder: str, point: RedoPoint, sets_aside: bool) -> None:
     """Remove all that was written behind a redo point, durably. Raises OSError.
 
     A journal with another salt took the place of that of the redo point, and nothing was written
@@ -147,7 +149,7 @@ def _cut_back(files: FileSystem, folder: str, point: RedoPoint, sets_aside: bool
                 files.remove(f"{folder}/{name}")
     files.sync_folder(folder)
     _cut(files, folder, segment_name(point.segment_first), point.segment_bytes, sets_aside)
-    if _journal_in(files, folder)[0] == point.journal_salt:
+    if journal_in(files, folder)[0] == point.journal_salt:
         _cut(files, folder, JOURNAL_FILE, point.journal_bytes, sets_aside)
 
 
@@ -164,7 +166,7 @@ def _cut(files: FileSystem, folder: str, name: str, size: int, sets_aside: bool)
         file.close()
 
 
-def _journal_in(files: FileSystem, folder: str) -> tuple[bytes, int]:
+def journal_in(files: FileSystem, folder: str) -> tuple[bytes, int]:
     """The salt of the journal, empty without a sound header, and its size."""
     file = files.open(f"{folder}/{JOURNAL_FILE}")
     try:

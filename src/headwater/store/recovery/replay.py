@@ -5,7 +5,8 @@ from collections.abc import Callable
 from headwater.store.disk.filesystem import FileSystem
 from headwater.store.disk.layout import JOURNAL_FILE
 from headwater.store.disk.segment import segment_name
-from headwater.store.disk.wal import JOURNAL, AheadFrames, put_together
+from headwater.store.disk.wal import JOURNAL
+from headwater.store.disk.wal_reading import AheadFrames, put_together
 
 
 def replay_frames(

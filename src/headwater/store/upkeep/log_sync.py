@@ -22,7 +22,6 @@ class LogSync:
         "last_sequence",
         "problem",
         "redo_point",
-        "segment_bytes",
         "segment_first",
     )
 
@@ -42,7 +41,6 @@ class LogSync:
         # The state after the last entry that was applied, which the disk has then.
         self.redo_point = redo_point
         self.segment_first = segments[-1].first_sequence
-        self.segment_bytes = segments[-1].size
         # The error for which something may not be on the disk.
         self.problem: OSError | None = None
 

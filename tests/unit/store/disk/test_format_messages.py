@@ -21,8 +21,8 @@ ENDS = [*accumulate(LENGTHS)]
 
 
 def test_a_batch_comes_back_as_it_was() -> None:
-    first, batch, lengths = decode_batch(RECORDS, 0, SEED)
-    assert (first, lengths) == (2**63, LENGTHS)
+    batch, encoded = decode_batch(RECORDS, 0, SEED)
+    assert (encoded.first_sequence, encoded.lengths) == (2**63, LENGTHS)
     assert batch.subjects == BATCH.subjects
     assert batch.headers == BATCH.headers
     assert batch.payloads == BATCH.payloads
@@ -33,12 +33,13 @@ def test_a_batch_comes_back_as_it_was() -> None:
 def test_a_batch_without_expiries_has_no_list_of_them() -> None:
     plain = Batch([b"S.a"], [b""], [b"x"], [5], [0])
     records, _ = encode_batch(1, plain, SEED)
-    assert decode_batch(records, 0, SEED)[1].expiries_ns == []
+    assert decode_batch(records, 0, SEED)[0].expiries_ns == []
 
 
 def test_records_may_begin_behind_other_bytes() -> None:
-    first, batch, _ = decode_batch(b"before" + RECORDS, 6, SEED)
-    assert (first, batch.payloads) == (2**63, BATCH.payloads)
+    batch, encoded = decode_batch(b"before" + RECORDS, 6, SEED)
+    assert (encoded.first_sequence, encoded.begin) == (2**63, 6)
+    assert batch.payloads == BATCH.payloads
 
 
 def test_records_that_are_cut_off_are_refused() -> None:

@@ -40,10 +40,11 @@ def test_a_log_that_owes_a_sync_is_durable_after_it() -> None:
     assert sequences_in(log_after_kill(disk)) == [1, 2, 3, 4, 5]
 
 
-def test_a_confirmation_never_goes_back_and_never_beyond_the_last_sequence() -> None:
-    log = new_log(SimDisk(), messages=3)
-    log.durability.confirm(2, 0)
-    log.durability.confirm(1, 0)
-    assert log.synced_sequence == 2
-    log.durability.confirm(9, 0)
-    assert log.synced_sequence == 3
+def test_a_sync_that_returns_late_takes_nothing_back() -> None:
+    log = new_log(SimDisk(), messages=2)
+    late = log.begin_sync()
+    add_messages(log, 1)
+    log.sync()
+    late.run()
+    log.finish_sync(late)
+    assert state(log) == (3, True)

@@ -30,3 +30,17 @@ def test_an_erased_message_that_nothing_calls_deleted_is_gone_and_not_lost() -> 
     assert sequences_in(log) == [1, 3]
     assert list(log.lost) == []
     assert disk.exists(FOLDER)
+
+
+def test_messages_that_are_lost_everywhere_are_lost_here_too() -> None:
+    disk = SimDisk()
+    log = new_log(disk, messages=2)
+    log.skip(3, 2)
+    log.note_lost([(3, 3), (5, 5)])
+    log.note_lost([])
+    assert list(log.lost) == [(3, 3), (5, 5)]
+    log.sync()
+    again = log_after_kill(disk)
+    assert list(again.lost) == [(3, 3), (5, 5)]
+    assert (sequences_in(again), again.last_sequence) == ([1, 2], 5)
+    assert not again.findings.reported

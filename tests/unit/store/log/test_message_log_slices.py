@@ -17,7 +17,7 @@ from headwater.store.index import sorted_page, subject_filter
 from headwater.store.index.log_index import IDS_UNUSED_MIN
 from headwater.store.index.subject_filter import PATTERNS_ONE_BY_ONE_MAX
 from headwater.store.index.subject_order import PatternTree, SubjectPattern
-from headwater.store.log import file_log
+from headwater.store.log import emptied_segments, file_log
 from headwater.store.log.file_log import FileLog
 from headwater.store.log.memory_log import MemoryLog
 from headwater.store.log.message_log import LOOKED_AT_ONCE_MAX, PURGED_AT_A_TIME, Batch, MessageLog
@@ -260,7 +260,7 @@ def test_nothing_is_deleting_when_it_is_done(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.fixture
 def small_segments_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_log, "EMPTIED_BYTES_MIN", 1)
+    monkeypatch.setattr(emptied_segments, "EMPTIED_BYTES_MIN", 1)
     monkeypatch.setattr(file_log, "PURGED_AT_A_TIME", 2)
 
 

@@ -3,7 +3,8 @@
 from random import Random
 
 from headwater.store.disk.findings import Findings
-from headwater.store.disk.wal import RedoPoint, WriteAhead, read_ahead
+from headwater.store.disk.wal import RedoPoint, WriteAhead
+from headwater.store.disk.wal_reading import read_ahead
 from headwater.store.log.file_log import FileLog
 from headwater.testing.disk import SimDisk
 from headwater.testing.entropy import SeededEntropy
@@ -16,7 +17,7 @@ def joined(disk: SimDisk) -> tuple[FileLog, WriteAhead]:
     log = new_log(disk, messages=2)
     log.sync()
     ahead = WriteAhead(disk, "", IDENTITY, 1, SeededEntropy(Random(3)))
-    log.join_with_entries(ahead, applied=0, added=0)
+    log.durability.join_write_ahead(ahead, applied=0, added=0)
     return log, ahead
 
 

@@ -30,7 +30,7 @@ from headwater.store.recovery.catalogue import (
     compare,
 )
 from headwater.testing.disk import Mode, PowerLost, SimDisk, crash_points
-from headwater.testing.disk_faults import Moment
+from headwater.testing.disk_faults import Moment, Operation
 from headwater.testing.entropy import SeededEntropy
 from tests.kit.format_versions import with_version
 
@@ -264,6 +264,27 @@ def test_after_a_failed_sync_another_file_begins() -> None:
     assert opened.content == [created("a")]
     opened.file.write([created("c", 3)])
     assert Opened(disk).content == [created("a"), created("c", 3)]
+
+
+@pytest.mark.parametrize("operation", ["sync", "write"])
+def test_an_entry_that_was_refused_is_not_there_after_a_restart(operation: Operation) -> None:
+    disk = SimDisk()
+    opened = write(disk, created("a"))
+    disk.fail(operation, PATH, kept_size=None)
+    with pytest.raises(OSError, match=r".*"):
+        opened.file.write([deleted("a")])
+    assert Opened(disk).content == [created("a")]
+
+
+def test_a_refused_entry_goes_when_the_disk_is_well_again() -> None:
+    disk = SimDisk()
+    opened = write(disk, created("a"))
+    disk.fail("sync", "*catalogue*", times=None)
+    with pytest.raises(OSError, match=r".*"):
+        opened.file.write([deleted("a")])
+    disk.heal()
+    opened.file.write_waiting()
+    assert Opened(disk).content == [created("a")]
 
 
 # --- damage -----------------------------------------------------------------------------------

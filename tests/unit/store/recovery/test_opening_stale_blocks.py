@@ -89,3 +89,16 @@ def test_a_record_in_a_payload_is_a_message_only_for_those_who_know_the_identity
     disk.flip_bit(path, offset + 20, 0)
     again = reopened(disk, machine_fell=False)
     assert sequences_in(again) == ([1, 3] if is_identity_known else [1])
+
+
+@pytest.mark.parametrize("machine_fell", [False, True])
+def test_an_earlier_part_of_the_same_file_behind_its_end_is_no_message(machine_fell: bool) -> None:
+    disk = SimDisk()
+    log = new_log(disk, messages=5)
+    log.sync()
+    segment = log.segments.last
+    segment.file.write(segment.file.read(HEADER_BYTES, segment.size - HEADER_BYTES))
+    log.release()
+    again = reopened(disk, machine_fell)
+    assert sequences_in(again) == [1, 2, 3, 4, 5]
+    assert "torn" in {finding.kind for finding in again.findings.reported}

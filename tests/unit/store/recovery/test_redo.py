@@ -13,9 +13,7 @@ from tests.kit.logs import add_messages, sequences_in
 FOLDER = "/data"
 
 
-def opened(
-    disk: SimDisk, boot_id: str = "boot", mode: SyncMode = SyncMode.ALWAYS, has_entries: bool = True
-) -> Store:
+def opened(disk: SimDisk, boot_id: str = "boot", mode: SyncMode = SyncMode.ALWAYS) -> Store:
     return open_store(
         disk,
         FOLDER,
@@ -23,7 +21,6 @@ def opened(
         boot_id,
         default_mode=mode,
         segment_bytes_max=1000,
-        has_entries=has_entries,
     )
 
 

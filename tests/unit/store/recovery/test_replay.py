@@ -1,6 +1,7 @@
 """Frames of the write-ahead file are put back where the files of the streams lack their bytes."""
 
-from headwater.store.disk.wal import SEGMENT, AheadFrames, Frame
+from headwater.store.disk.wal import SEGMENT, Frame
+from headwater.store.disk.wal_reading import AheadFrames
 from headwater.store.recovery.replay import put_back, replay_frames
 from headwater.testing.disk import SimDisk
 
