@@ -251,7 +251,7 @@ class Walk:
         twin = self.twins[name]
         if filters != twin.filters:
             # Only the consumer knows how far it has passed over messages beside its old filters.
-            place = self.driver.consumer(name).cursor.sequence
+            place = self.driver.consumer(name).position.cursor.sequence
             assert not [each for each in twin.to_come(self.stream) if each < place]
             twin.position = max(twin.position, place)
         twin.filters = filters
@@ -388,10 +388,10 @@ class Walk:
     def _check_consumer(self, name: str, twin: Twin) -> None:
         consumer = self.driver.consumer(name)
         state = consumer.state
-        assert consumer.pending_count() == len(twin.to_come(self.stream))
+        assert consumer.position.pending_count() == len(twin.to_come(self.stream))
         assert {*state.pending} == twin.pending
         for sequence in twin.pending:
-            assert consumer.deliveries_of(sequence) == twin.deliveries[sequence]
+            assert consumer.machine.deliveries_of(sequence) == twin.deliveries[sequence]
         assert twin.given_up <= {*state.redelivered} <= twin.given_up | twin.pending
         limit = consumer.config.max_ack_pending
         assert limit <= 0 or len(twin.pending) <= limit

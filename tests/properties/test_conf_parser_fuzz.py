@@ -1,4 +1,4 @@
-"""Whatever bytes a configuration holds: a value or ConfParseError, soon and in little memory."""
+"""The parser of configurations returns a value or raises ConfParseError, soon, for any bytes."""
 
 import tracemalloc
 

@@ -119,6 +119,6 @@ def test_what_is_committed_is_the_same_on_a_replica(seed: int) -> None:
         driver.release_oldest()
         walk.check()
     driver.check()
-    assert all(not consumer.ahead for consumer in driver.stream.consumers)
+    assert all(not consumer.machine.ahead for consumer in driver.stream.consumers)
     if driver.is_on_disk:
         driver.restart()

@@ -74,26 +74,26 @@ def test_a_consumer_that_undoes_records_never_saw_them(
     now_ns = pair.drivers[0].now_ns
     for _ in range(data.draw(st.integers(0, 6))):
         record = _record(data, pair.undoing, now_ns)
-        pair.both(lambda consumer, record=record: consumer.apply(record))  # type: ignore[misc]
+        pair.both(lambda consumer, record=record: consumer.machine.apply(record))  # type: ignore[misc]
         again = data.draw(_some_of([*pair.plain.state.pending]))
-        pair.both(lambda consumer, again=again: consumer.make_ready(again))  # type: ignore[misc]
+        pair.both(lambda consumer, again=again: consumer.machine.make_ready(again))  # type: ignore[misc]
         now_ns += NS_PER_S
     kept = data.draw(st.integers(0, 3))
     undone = data.draw(st.integers(0, 6))
     for number in range(kept + undone):
         record = _record(data, pair.undoing, now_ns)
-        pair.undoing.apply_ahead(record)
+        pair.undoing.machine.apply_ahead(record)
         if number < kept:
-            pair.plain.apply(record)
+            pair.plain.machine.apply(record)
         now_ns += NS_PER_S
-    last = [record for record, _, _ in pair.undoing.ahead][kept:]
-    pair.undoing.forget_ahead(last)
-    for record, _, _ in [*pair.undoing.ahead]:
-        pair.undoing.stream.consumers.apply(record)
-    assert not pair.undoing.ahead
+    last = [record for record, _, _ in pair.undoing.machine.ahead][kept:]
+    pair.undoing.machine.forget_ahead(last)
+    for record, _, _ in [*pair.undoing.machine.ahead]:
+        pair.drivers[0].stream.consumers.apply(record)
+    assert not pair.undoing.machine.ahead
     assert pair.undoing.dump() == pair.plain.dump()
     assert pair.undoing.info(now_ns) == pair.plain.info(now_ns)
-    ready = [sorted(each.first_ready(100)) for each in (pair.undoing, pair.plain)]
+    ready = [sorted(each.machine.first_ready(100)) for each in (pair.undoing, pair.plain)]
     assert ready[0] == ready[1]
     first, second = pair.deliveries(now_ns)
     if any(ready):
@@ -116,7 +116,7 @@ def _record(data: st.DataObject, consumer: Consumer, now_ns: int) -> ConsumerRec
     if kind is Pinned:
         return Pinned(consumer.name, data.draw(st.sampled_from(("", "id"))), now_ns)
     if kind is Delivered or not pending:
-        again = data.draw(_some_of([*consumer.first_ready(100)]))
+        again = data.draw(_some_of([*consumer.machine.first_ready(100)]))
         return Delivered(consumer.name, again, _next_of(consumer, data), now_ns)
     some = data.draw(_some_of([*pending, *state.redelivered]))
     if kind is Postponed:
@@ -132,7 +132,7 @@ def _record(data: st.DataObject, consumer: Consumer, now_ns: int) -> ConsumerRec
 
 def _next_of(consumer: Consumer, data: st.DataObject) -> list[int]:
     count = data.draw(st.integers(0, 5))
-    if consumer.last_per_subject:
-        return [*consumer.last_per_subject][:count]
+    if consumer.position.last_per_subject:
+        return [*consumer.position.last_per_subject][:count]
     end = consumer.stream.visible_sequence + 1
-    return consumer.cursor.next_sequences(end, count) if count else []
+    return consumer.position.cursor.next_sequences(end, count) if count else []

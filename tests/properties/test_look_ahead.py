@@ -59,17 +59,34 @@ def fast_messages(draw: st.DrawFn) -> list[Publish]:
 MESSAGES: Final = st.lists(
     st.one_of(GROUPS, st.lists(fast_messages(), max_size=1)), max_size=2
 ).map(lambda many: [message for groups in many for group in groups for message in group])
+# Requests are decided when nothing is in flight: a purge, or another configuration.
+REQUESTS: Final = st.one_of(
+    st.tuples(st.sampled_from([b">", b"S.a", b"S.*"]), st.integers(0, 12), st.integers(0, 3)).map(
+        lambda words: Purged(words[0], words[1], words[2])
+    ),
+    st.sampled_from(
+        [
+            {"max_msgs": 2},
+            {"max_msgs": -1, "max_bytes": 250},
+            {"max_msgs_per_subject": 1},
+            {"allow_rollup_hdrs": True, "description": "x"},
+            {"duplicate_window": 10**9},
+            {"duplicate_window": 3 * 10**9},
+            {"duplicate_window": 0},
+        ]
+    ),
+)
 STEPS: Final = st.lists(
     st.one_of(
         st.tuples(st.just("publish"), MESSAGES),
         st.tuples(st.just("publish"), MESSAGES),
         st.tuples(st.just("commit"), st.integers(1, 3)),
         st.tuples(st.just("retreat"), st.integers(1, 3)),
-        st.tuples(st.just("retreat to"), st.integers(0, 12)),
         st.tuples(st.just("draft"), st.lists(st.sampled_from(SUBJECTS), min_size=1, max_size=3)),
         st.tuples(st.just("look"), st.none()),
         st.tuples(st.just("remove"), st.lists(st.integers(1, 12), min_size=1, max_size=3)),
         st.tuples(st.just("purge"), st.sampled_from([b">", b"S.a", b"S.*"])),
+        st.tuples(st.just("request"), REQUESTS),
         st.tuples(st.just("limit"), st.integers(1, 3)),
         st.tuples(st.just("wait"), st.sampled_from([1, 10**9])),
     ),
@@ -97,14 +114,12 @@ class World:
     def take(self, step: str, what: Any) -> None:
         oracle = self.oracle
         if step == "publish" and what:
-            decision = oracle.stream.decide(incoming_of(what), oracle.now_ns)
+            decision = oracle.stream.publishing.decide(incoming_of(what), oracle.now_ns)
             self.propose([each for each in decision.records if isinstance(each, Ahead)])
         elif step == "commit":
             self.commit(what)
         elif step == "retreat":
             self.forget(min(what, len(self.look_ahead)))
-        elif step == "retreat to":
-            self.retreat_to(what)
         elif step == "draft":
             self.leave_a_draft(what)
         elif step == "remove":
@@ -112,6 +127,12 @@ class World:
             self.propose([Removed(sorted({*there}))] if there else [])
         elif step == "purge":
             self.propose([Purged(what)])
+        elif step == "request":
+            self.commit(len(self.look_ahead))
+            if isinstance(what, dict):
+                config = msgspec.structs.replace(oracle.stream.config, **what)
+                what = Configured(config, oracle.now_ns)
+            self.propose([what])
         elif step == "limit":
             config = msgspec.structs.replace(oracle.stream.config, max_msgs=what)
             self.propose([Configured(config, oracle.now_ns)])
@@ -133,14 +154,7 @@ class World:
             self.commits += 1
             self.look_ahead.commit_oldest()
 
-    def retreat_to(self, sequence: int) -> None:
-        last = self.committed.stream.log.last_sequence
-        kept = [*self.records]
-        while len(kept) > self.commits and last_after(kept[self.commits :], last) > sequence:
-            kept.pop()
-        self.forget(len(self.records) - len(kept), sequence)
-
-    def forget(self, count: int, to_sequence: int | None = None) -> None:
+    def forget(self, count: int) -> None:
         """Forget the newest records: the oracle is another one, which never saw them."""
         if not count:
             return
@@ -151,14 +165,11 @@ class World:
         for record in left:
             self.oracle.record(record)
         self.records = left
-        if to_sequence is None:
-            assert len(self.look_ahead.retreat(count)) == count
-        else:
-            assert len(self.look_ahead.retreat_to(to_sequence)) == count
+        assert len(self.look_ahead.retreat(count)) == count
 
     def leave_a_draft(self, subjects: list[str]) -> None:
         """Add messages of a turn whose records are never proposed."""
-        messages = self.look_ahead.foreseen(self.committed.stream.config)
+        messages = self.look_ahead.foreseen()
         sequence = self.look_ahead.next_sequence
         for number, subject in enumerate(subjects):
             message = (subject.encode(), 60, b"", b"draft")
@@ -168,9 +179,9 @@ class World:
     # --- comparisons ---------------------------------------------------------------------------
 
     def check(self, looks: bool) -> None:
-        oracle, ahead, committed = self.oracle.stream, self.look_ahead, self.committed.stream
+        oracle, ahead = self.oracle.stream, self.look_ahead
         assert ahead.next_sequence == oracle.log.last_sequence + 1
-        assert ahead.last_id(committed.last_id) == oracle.last_id
+        assert ahead.last_id == oracle.dedupe.last_id
         assert ahead.last_ns == oracle.log.index.last_timestamp_ns
         if not looks:
             return
@@ -181,7 +192,7 @@ class World:
             if oracle.dedupe.find(message_id, now_ns):
                 assert not ahead.are_new([message_id])
         there = LogMessages(oracle.log)
-        foreseen_messages = ahead.foreseen(oracle.config)
+        foreseen_messages = ahead.foreseen()
         assert answers(foreseen_messages, self) == answers(there, self)
 
     def fresh(self) -> LookAhead:
@@ -194,12 +205,6 @@ class World:
     def kept(self, ahead: LookAhead) -> tuple[object, ...]:
         ids = [ahead.are_new([message_id]) for message_id in IDS]
         return len(ahead), ahead.messages, ahead.byte_count, ahead.is_full, ahead.needs_commit, ids
-
-
-def last_after(records: list[Ahead], committed: int) -> int:
-    """The last sequence after records that follow a committed one."""
-    assigned = [each.last_sequence for each in records if hasattr(each, "last_sequence")]
-    return assigned[-1] if assigned else committed
 
 
 def answers(messages: Foreseen | LogMessages, world: World) -> dict[str, object]:
@@ -332,4 +337,4 @@ def test_a_stream_after_a_retreat_is_as_one_that_never_saw_the_rest(
     never, witness = drivers
     assert witness.answers == never.answers
     assert witness.stream.dump(witness.now_ns) == never.stream.dump(never.now_ns)
-    assert witness.stream.next_due_ns() == never.stream.next_due_ns()
+    assert witness.stream.due.next_ns() == never.stream.due.next_ns()

@@ -2,6 +2,7 @@
 
 import tracemalloc
 from contextlib import suppress
+from copy import deepcopy
 from typing import Final
 
 import pytest
@@ -10,11 +11,16 @@ from hypothesis import strategies as st
 
 from headwater.jetstream.codec.errors import RecordError
 from headwater.jetstream.codec.record_codec import VERSION, AnyRecord, RecordCodec
+from headwater.jetstream.records import Published
 from tests.kit.record_values import EXAMPLES, RECORDS, values_of
 
 SEED: Final = 0xC0FFEE
 CODEC: Final = RecordCodec(SEED)
-ENCODED: Final = [CODEC.encode(record) for record in EXAMPLES]
+SUMMED: Final = RecordCodec(SEED, sums_messages=True)
+ENCODED: Final = [
+    *(SUMMED.encode(deepcopy(record)) for record in EXAMPLES if isinstance(record, Published)),
+    *(CODEC.encode(record) for record in EXAMPLES),
+]
 KINDS: Final = sorted({data[0] for data in ENCODED})
 
 # A removal of as many messages as fit a record, and the lists of a few values.
@@ -69,7 +75,7 @@ def test_exchanged_parts_do_no_harm(data: st.DataObject) -> None:
     assert is_refused_or_a_record(first[:cut] + second[data.draw(st.integers(0, len(second))) :])
 
 
-@pytest.mark.parametrize("data", ENCODED, ids=[type(each).__name__ for each in EXAMPLES])
+@pytest.mark.parametrize("data", ENCODED, ids=[str(data[0]) for data in ENCODED])
 def test_no_bytes_take_much_memory(data: bytes) -> None:
     """A size or count that is larger than the record allocates nothing."""
     for place in range(2, min(len(data), 80)):

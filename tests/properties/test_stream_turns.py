@@ -18,12 +18,17 @@ from headwater.jetstream.config.stream_config import (
     Storage,
     SubjectTransformConfig,
 )
+from headwater.jetstream.errors import ApiError
+from headwater.jetstream.group import Group
+from headwater.jetstream.proposal import Proposal
+from headwater.jetstream.records import Record
 from headwater.jetstream.streams import foreseen, removal
 from headwater.jetstream.streams.publishing import checks
 from headwater.jetstream.streams.stream import Stream
+from headwater.store.errors import StoreError
 from headwater.store.log import memory_log as memory
 from headwater.store.log import message_log
-from tests.kit.stream_driver import Answer, Publish, StreamDriver
+from tests.kit.stream_driver import Answer, Publish, StreamDriver, incoming_of
 from tests.properties.publish_strategies import CONFIGS, GROUPS
 
 
@@ -133,6 +138,46 @@ def test_messages_that_only_become_visible_are_applied_as_all_others(
     assert dump_of(shortly) == dump_of(at_length)
 
 
+class Answers:
+    """The driver of a group whose disk never fails: it keeps the replies that are released."""
+
+    def __init__(self) -> None:
+        self.replies: list[bytes] = []
+
+    def release(self, proposal: Proposal[Record]) -> None:
+        self.replies += proposal.replies
+
+    def refuse(self, proposal: Proposal[Record], error: ApiError) -> None:
+        raise AssertionError(error)
+
+    def application_failed(self, record: Record, error: StoreError) -> bool:
+        raise error
+
+    def storing_failed(self, proposal: Proposal[Record], error: StoreError) -> ApiError:
+        raise error
+
+
+@settings(deadline=None)
+@given(config=IN_FLIGHT_CONFIGS, turns=st.lists(MESSAGES.filter(bool), max_size=4))
+def test_entries_that_are_committed_at_once_are_applied_as_those_that_were_queued(
+    config: dict[str, Any], turns: list[list[Publish]]
+) -> None:
+    def applied(*, at_once: bool) -> tuple[list[bytes], dict[str, object]]:
+        driver, answers = StreamDriver(Storage.MEMORY, allow_atomic=True, **config), Answers()
+        group = Group[Record, ApiError](driver.stream, answers)
+        for messages in turns:
+            proposal = driver.stream.publishing.decide(incoming_of(messages), driver.now_ns)
+            if proposal.records and at_once:
+                group.propose_committed(proposal)
+            else:
+                group.propose(proposal)
+                group.advance(group.proposed)
+        assert group.applied == group.proposed
+        return answers.replies, dump_of(driver)
+
+    assert applied(at_once=True) == applied(at_once=False)
+
+
 PLAIN: Final = st.lists(
     st.builds(
         Publish,
@@ -145,6 +190,7 @@ PLAIN: Final = st.lists(
 MORE_CONFIGS: Final = st.sampled_from(
     [
         {"sealed": True},
+        {"retention": Retention.INTEREST},
         {"max_msg_size": 60},
         {"no_ack": True},
         {"duplicate_window": 10**9},
@@ -174,9 +220,7 @@ def test_publishes_accepted_together_are_decided_as_all_others(
         return driver
 
     together = decided()
-    with ExitStack() as stack:
-        for name in ("pass_all", "pass_all_in_batch"):
-            stack.enter_context(patch.object(checks, name, lambda *_: False))
+    with patch.object(checks, "takes_unseen", lambda _: False):
         singly = decided()
     together.check()
     assert together.answers == singly.answers

@@ -14,8 +14,9 @@ from headwater.jetstream import error_codes
 from headwater.jetstream.config.stream_config import Storage, StreamConfig
 from headwater.jetstream.config.stream_subjects import StreamSubjects
 from headwater.jetstream.errors import ApiError
-from headwater.jetstream.server_room import ServerRoom, Usage
+from headwater.jetstream.server_room import ServerRoom, StorageUsage, Usage
 from headwater.jetstream.streams.stream import Stream
+from headwater.jetstream.streams.view import StreamView
 
 NO_LIMIT = -1
 
@@ -84,8 +85,9 @@ class JetStreamAccount:
         self.names: list[str] = []
         self.subjects = StreamSubjects()
         self._usage = Usage()
-        # Used and reserved bytes of each stream, as far as they are in the totals.
-        self._counted: dict[str, tuple[int, int]] = {}
+        # The usage of each stream, as far as it is in the totals: those of the account and of the
+        # server, which stand behind it.
+        self._counted: dict[str, tuple[StorageUsage, StorageUsage, StorageUsage]] = {}
         self.api_total = 0
         self.api_errors = 0
 
@@ -96,7 +98,9 @@ class JetStreamAccount:
         self.streams[stream.name] = stream
         insort(self.names, stream.name)
         self.subjects.add(stream.name, stream.config.subjects)
-        self._counted[stream.name] = (0, 0)
+        storage = stream.config.storage
+        totals = self._usage.of(storage), self.server.usage.of(storage)
+        self._counted[stream.name] = StorageUsage(), *totals
         self.update_usage(stream)
 
     def remove_stream(self, stream: Stream) -> None:
@@ -104,9 +108,10 @@ class JetStreamAccount:
         del self.streams[stream.name]
         del self.names[bisect_left(self.names, stream.name)]
         self.subjects.remove(stream.name, stream.config.subjects)
-        used, reserved = self._counted.pop(stream.name)
-        self._usage.add(stream.config.storage, -used, -reserved)
-        self.server.usage.add(stream.config.storage, -used, -reserved)
+        counted, *totals = self._counted.pop(stream.name)
+        for total in totals:
+            total.used -= counted.used
+            total.reserved -= counted.reserved
 
     def reconfigured(self, stream: Stream, old: StreamConfig) -> None:
         """Update subjects and usage of a stream whose configuration was `old` before."""
@@ -115,16 +120,20 @@ class JetStreamAccount:
             self.subjects.add(stream.name, stream.config.subjects)
         self.update_usage(stream)
 
-    def update_usage(self, stream: Stream) -> None:
+    def update_usage(self, stream: StreamView) -> None:
         """Count the bytes that a stream stores and reserves now."""
-        counted = self._counted.get(stream.name)
-        max_bytes = stream.config.max_bytes
-        now = (stream.log.index.byte_count, max_bytes if max_bytes > 0 else 0)
-        if counted is not None and counted != now:
-            self._counted[stream.name] = now
-            used, reserved = now[0] - counted[0], now[1] - counted[1]
-            self._usage.add(stream.config.storage, used, reserved)
-            self.server.usage.add(stream.config.storage, used, reserved)
+        usages = self._counted.get(stream.name)
+        if usages is None:
+            return
+        (counted, own, whole), max_bytes = usages, stream.config.max_bytes
+        used = stream.log.index.byte_count - counted.used
+        reserved = (max_bytes if max_bytes > 0 else 0) - counted.reserved
+        counted.used += used
+        own.used += used
+        whole.used += used
+        if reserved:
+            for usage in usages:
+                usage.reserved += reserved
 
     def used_bytes(self, storage: Storage) -> int:
         """The bytes of messages in this kind of storage."""
@@ -152,14 +161,11 @@ class JetStreamAccount:
 
         This is `ServerRoom.check_storage` and `check_account_room` in one call: every publish asks.
         """
-        own, whole = self._usage, self.server.usage
         if storage is Storage.MEMORY:
-            limit, used = self.limits.max_memory, own.memory_used
-            is_full = whole.memory_used > whole.memory_bytes_max
+            limit, own, whole = self.limits.max_memory, self._usage.memory, self.server.usage.memory
         else:
-            limit, used = self.limits.max_storage, own.file_used
-            is_full = whole.file_used > whole.file_bytes_max
-        return not (is_full or 0 <= limit < used + size)
+            limit, own, whole = self.limits.max_storage, self._usage.file, self.server.usage.file
+        return whole.used <= whole.bytes_max and (limit < 0 or own.used + size <= limit)
 
     def check_account_room(self, storage: Storage, size: int) -> None:
         """Raises ApiError if the account would exceed its limit."""

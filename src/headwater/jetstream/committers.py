@@ -1,28 +1,35 @@
-"""Committers: when an entry of a stream's log counts as committed.
+"""Committers: when an entry of a log counts as committed.
 
 The level of consistency of a stream is the class of its committer, and nothing else.
 
     Written     at once: the operating system has an entry when it is applied
     Deferred    at once: memory has an entry when it is applied, the disk within milliseconds
-    Synced      when a sync of the write-ahead file covers the entry: `always`
+    Synced      when a sync of the log covers the entry: a stream with `always`, whose entries are
+                in the write-ahead file, and the set of streams, whose log is the catalogue
+    Quorum      when a majority of the servers that hold the stream have the entry
 
 Entries that nobody waits for, such as the deliveries of consumers, need no sync of their own: they
 are committed with the entries before them.
 """
 
+from collections import deque
 from collections.abc import Callable, Sequence
-from typing import ClassVar, Protocol, final
+from typing import ClassVar, Final, Generic, Protocol, TypeVar, final
 
 from headwater.jetstream.codec.log_entries import encode_entry
 from headwater.jetstream.codec.record_codec import RecordCodec
+from headwater.jetstream.consumers.records import CONSUMER_RECORDS
 from headwater.jetstream.proposal import Proposal
 from headwater.jetstream.records import Published, Record, Skipped
 from headwater.jetstream.streams.stream import Stream
 from headwater.store.log.file_log import FileLog
 
+# The records of a log.
+R = TypeVar("R")
 
-class Committer(Protocol):
-    """Writes the entries of one stream, and tells when they are committed."""
+
+class Committer(Protocol[R]):
+    """Writes the entries of one log, and tells when they are committed."""
 
     # Whether entries may be in flight after `commit`.
     commits_later: ClassVar[bool]
@@ -32,7 +39,7 @@ class Committer(Protocol):
         """The index up to which entries are committed, as far as the disk is concerned."""
         ...
 
-    def commit(self, entries: list[Proposal], is_behind: bool) -> int:
+    def commit(self, entries: list[Proposal[R]], is_behind: bool) -> int:
         """Write entries in order. Returns the index up to which they are committed by now.
 
         `is_behind` says that entries before them are not committed.
@@ -43,7 +50,7 @@ class Committer(Protocol):
         """Note that all effects of an entry are in the log."""
         ...
 
-    def cut(self, entry: Proposal) -> None:
+    def cut(self, entry: Proposal[R]) -> None:
         """Forget the records that an entry does not have any more, and all entries behind it."""
         ...
 
@@ -64,14 +71,14 @@ class Written:
         """Every entry was committed when it was proposed."""
         return 0
 
-    def commit(self, entries: list[Proposal], is_behind: bool) -> int:
+    def commit(self, entries: list[Proposal[Record]], is_behind: bool) -> int:
         """Commit entries; one that cannot be written is refused when it is applied."""
         return entries[-1].index
 
     def note_applied(self, index: int) -> None:
         """Need not know what is applied: the files are the log."""
 
-    def cut(self, entry: Proposal) -> None:
+    def cut(self, entry: Proposal[Record]) -> None:
         """Have nothing to forget: the entry is written nowhere."""
 
     def retreat(self, index: int) -> None:
@@ -93,7 +100,7 @@ class Deferred:
         """Every entry was committed when it was proposed."""
         return 0
 
-    def commit(self, entries: list[Proposal], is_behind: bool) -> int:
+    def commit(self, entries: list[Proposal[Record]], is_behind: bool) -> int:
         """Commit entries, which stay in memory when they are applied, and ask for a write."""
         self._flush_wanted()
         return entries[-1].index
@@ -101,35 +108,56 @@ class Deferred:
     def note_applied(self, index: int) -> None:
         """Need not know what is applied: the files are the log."""
 
-    def cut(self, entry: Proposal) -> None:
+    def cut(self, entry: Proposal[Record]) -> None:
         """Have nothing to forget: the entry is written nowhere."""
 
     def retreat(self, index: int) -> None:
         """Have nothing to forget: every entry was committed when it was proposed."""
 
 
-@final
-class Synced:
-    """Entries are committed when a sync of the write-ahead file covers them.
+class SyncedLog(Protocol):
+    """A log whose entries are on the disk after a sync."""
 
-    The files of the stream get an entry when it is applied; after a crash they are cut back to a
-    known state, and the entries behind it are applied again. `sync_wanted` asks for a sync, and
-    `sync_wanted_soon` for one within milliseconds.
+    # The last entry whose effects are in the files that follow from the log.
+    applied_entry: int
+
+    @property
+    def offline(self) -> str:
+        """The reason why the log cannot be written; empty if it can."""
+        ...
+
+    @property
+    def synced_entry(self) -> int:
+        """The last entry that the disk has."""
+        ...
+
+    def withdraw_entries(self, index: int) -> None:
+        """Drop the entries behind an index, none of which is written."""
+        ...
+
+
+@final
+class Synced(Generic[R]):
+    """Entries are committed when a sync of the log covers them.
+
+    The files that follow from the log get an entry when it is applied; after a crash they are
+    brought to a known state, and the entries behind it are applied again. `add` adds an entry to
+    the next write of the log. `sync_wanted` asks for a sync, and `sync_wanted_soon` for one within
+    milliseconds.
     """
 
-    __slots__ = ("_codec", "_log", "_stream", "_sync_wanted", "_sync_wanted_soon")
+    __slots__ = ("_add", "_log", "_sync_wanted", "_sync_wanted_soon")
     commits_later: ClassVar = True
 
     def __init__(
         self,
-        stream: Stream,
-        log: FileLog,
+        log: SyncedLog,
+        add: Callable[[Proposal[R]], object],
         sync_wanted: Callable[[], object],
         sync_wanted_soon: Callable[[], object],
     ) -> None:
-        self._stream = stream
         self._log = log
-        self._codec = RecordCodec(log.record_seed)
+        self._add = add
         self._sync_wanted = sync_wanted
         self._sync_wanted_soon = sync_wanted_soon
 
@@ -138,7 +166,7 @@ class Synced:
         """The last entry that a sync has covered."""
         return self._log.synced_entry
 
-    def commit(self, entries: list[Proposal], is_behind: bool) -> int:
+    def commit(self, entries: list[Proposal[R]], is_behind: bool) -> int:
         """Write entries. An entry that somebody waits for asks for a sync; all entries behind it
         wait for that sync too."""
         committed = 0
@@ -153,16 +181,12 @@ class Synced:
             self._sync_wanted_soon()
         return committed
 
-    def _add(self, entry: Proposal) -> None:
-        data = encode_entry(self._codec, entry.records)
-        self._log.add_entry(entry.index, _follows(entry.records, self._stream), data)
-
     def note_applied(self, index: int) -> None:
         """Let the files be found as they are now after a crash: they have all of the entry."""
         if not self._log.offline:
             self._log.applied_entry = index
 
-    def cut(self, entry: Proposal) -> None:
+    def cut(self, entry: Proposal[R]) -> None:
         """Write an entry once more, without the records that could not be stored: it replaces the
         one of its index and all behind it."""
         if not self._log.offline:
@@ -174,9 +198,147 @@ class Synced:
         self._log.withdraw_entries(index)
 
 
+@final
+class Quorum:
+    """Entries are committed when a majority of servers have them, by the word of their consensus.
+
+    Entries of a turn travel as one entry of the replicated log. `proposal_wanted` asks for a call
+    of `propose_by`, and `proposal_wanted_soon` for one within milliseconds. `applied` is called
+    with the place in the replicated log up to which everything is applied. `failed` is called when
+    a committed entry cannot be stored here.
+    """
+
+    __slots__ = (
+        "_applied",
+        "_codec",
+        "_failed",
+        "_in_flight",
+        "_proposal_wanted",
+        "_proposal_wanted_soon",
+        "_unapplied",
+        "_unproposed",
+        "committed",
+    )
+    commits_later: ClassVar = True
+
+    def __init__(
+        self,
+        codec: RecordCodec,
+        proposal_wanted: Callable[[], object],
+        proposal_wanted_soon: Callable[[], object],
+        applied: Callable[[int], object],
+        failed: Callable[[], object],
+    ) -> None:
+        self._codec = codec
+        self._proposal_wanted = proposal_wanted
+        self._proposal_wanted_soon = proposal_wanted_soon
+        self._applied = applied
+        self._failed = failed
+        self.committed = 0
+        # The bytes of entries that are not proposed yet, with their indexes.
+        self._unproposed: list[tuple[int, bytes]] = []
+        # Places in the replicated log that are proposed, with the index of their last entry.
+        self._in_flight: deque[tuple[int, int]] = deque()
+        # Likewise places that are committed and not wholly applied.
+        self._unapplied: deque[tuple[int, int]] = deque()
+
+    def commit(self, entries: list[Proposal[Record]], is_behind: bool) -> int:
+        """Keep entries for the next proposal. Nothing is committed by that."""
+        for entry in entries:
+            self._unproposed.append((entry.index, encode_entry(self._codec, entry.records)))
+            is_behind |= entry.is_awaited
+        if is_behind:
+            self._proposal_wanted()
+        else:
+            self._proposal_wanted_soon()
+        return 0
+
+    def propose_by(self, propose: Callable[[list[bytes]], int | None]) -> bool:
+        """Propose the entries of the turn by a call that returns the place of the first, or None
+        if this server cannot propose now: then they wait for the next call. Returns whether no
+        entries are left."""
+        batch = split_batch(self._unproposed)
+        first = propose([data for _, data in batch]) if batch else None
+        if first is not None:
+            self._unproposed = []
+            self._in_flight += [(first + at, index) for at, (index, _) in enumerate(batch)]
+        return not self._unproposed
+
+    def place_committed(self, place: int) -> bool:
+        """Note that the replicated log is committed up to a place. Returns whether entries of this
+        committer are committed by it."""
+        is_news = False
+        while self._in_flight and self._in_flight[0][0] <= place:
+            proposed = self._in_flight.popleft()
+            self._unapplied.append(proposed)
+            self.committed = proposed[1]
+            is_news = True
+        return is_news
+
+    @property
+    def has_unapplied(self) -> bool:
+        """Whether entries are committed and not wholly applied."""
+        return bool(self._unapplied)
+
+    def note_applied(self, index: int) -> None:
+        """Report the place in the replicated log up to which everything is applied."""
+        place = 0
+        while self._unapplied and self._unapplied[0][1] <= index:
+            place = self._unapplied.popleft()[0]
+        if place:
+            self._applied(place)
+
+    def cut(self, entry: Proposal[Record]) -> None:
+        """Report that a committed entry could not be stored: this replica lacks it."""
+        self._failed()
+
+    def retreat(self, index: int) -> None:
+        """Have nothing to withdraw: a server that ceases to lead has no committer."""
+
+
+PROPOSAL_BYTES_MAX: Final = 1024 * 1024
+"""Entries of a turn beyond this many bytes go into another entry of the replicated log."""
+
+
+def split_batch(entries: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
+    """Join the bytes of entries, in their order, to pieces of a limited size; each piece with the
+    index of its last entry."""
+    pieces: list[tuple[int, bytes]] = []
+    joined: list[bytes] = []
+    size = last = 0
+    for index, data in entries:
+        if joined and size + len(data) > PROPOSAL_BYTES_MAX:
+            pieces.append((last, b"".join(joined)))
+            joined, size = [], 0
+        joined.append(data)
+        size += len(data)
+        last = index
+    if joined:
+        pieces.append((last, b"".join(joined)))
+    return pieces
+
+
+@final
+class StreamEntries:
+    """The entries of one stream in the write-ahead file."""
+
+    __slots__ = ("_codec", "_log", "_stream")
+
+    def __init__(self, stream: Stream, log: FileLog) -> None:
+        self._stream = stream
+        self._log = log
+        self._codec = RecordCodec(log.record_seed)
+
+    def add(self, entry: Proposal[Record]) -> None:
+        """Add an entry to the next write."""
+        data = encode_entry(self._codec, entry.records)
+        self._log.add_entry(entry.index, _follows(entry.records, self._stream), data)
+
+
 def _follows(records: Sequence[Record], stream: Stream) -> int:
-    """The last sequence of the stream before the messages of an entry."""
+    """The last sequence of the stream before an entry, which is the newest in flight."""
     for record in records:
         if isinstance(record, Published | Skipped):
             return record.first_sequence - 1
-    return stream.look_ahead.next_sequence - 1
+    count = sum(not isinstance(record, CONSUMER_RECORDS) for record in records)
+    return stream.look_ahead.next_sequence_without(count) - 1

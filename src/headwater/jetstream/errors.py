@@ -41,7 +41,3 @@ class ApiError(PeerError):
         # One pass: a value that is filled in is not searched for places.
         text = _PLACE.sub(lambda place: str(places[place[1]]), error.description)
         return cls(error.code, error.err_code, text)
-
-    def as_document(self) -> dict[str, int | str]:
-        """The document for clients; the keys are in nats-server's order."""
-        return {"code": self.code, "err_code": self.err_code, "description": self.description}

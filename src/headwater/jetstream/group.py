@@ -1,4 +1,4 @@
-"""The one way into the log of a stream: proposals come in, records are applied, effects leave.
+"""The one way into a log: proposals come in, records are applied, effects leave.
 
     propose ─▶ in flight ─▶ Ready: write ─▶ advance: committed ─▶ apply ─▶ released
                                  └──────────▶ retreat ─▶ refused
@@ -6,126 +6,136 @@
 A group knows neither disk nor sockets. Its driver writes the entries of `ready`, tells by `advance`
 up to which index they are committed, and carries out the effects of released proposals. When an
 entry counts as committed is the committer's decision (`headwater.jetstream.committers`), and
-nothing else depends on it.
+nothing else depends on it. Each stream has a group, and the set of streams has one.
 
 Entries are applied in the order of their indexes, each one wholly before the next. An application
-that takes long is made in slices: until its end the group is `is_applying`, and the stream must be
+that takes long is made in slices: until its end the group is `is_applying`, and the machine must be
 neither read nor changed.
 """
 
 from collections import deque
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol, final
+from typing import Generic, NamedTuple, Protocol, TypeVar, final
 
 from headwater.base.invariants import check
 from headwater.base.sliced import Sliced, Work
-from headwater.jetstream.consumers.records import ConsumerDeleted
-from headwater.jetstream.errors import ApiError
 from headwater.jetstream.proposal import Proposal
-from headwater.jetstream.records import Published, Record, Skipped
-from headwater.store.errors import DiskFullError, StoreError
+from headwater.store.errors import StoreError
+
+# The records of a log, and the errors by which its proposals are refused.
+R = TypeVar("R")
+E = TypeVar("E")
 
 
-class Machine(Protocol):
-    """The state machine whose records the group orders: a stream."""
+class Machine(Protocol[R]):
+    """The state machine whose records the group orders: a stream, or the set of streams."""
 
-    def append(self, record: Record) -> None:
+    def append(self, record: R) -> None:
         """Queue a record, so that later decisions take it into account."""
         ...
 
-    def is_queued(self, record: Record) -> bool:
+    def is_queued(self, record: R) -> bool:
         """Whether a record is the next to be applied, and nothing of it is."""
         ...
 
-    def retreat(self, records: Sequence[Record]) -> None:
-        """Forget the newest records that were queued, because they will never be applied."""
+    def retreat(self, records: Sequence[R], proposals: Sequence[Proposal[R]]) -> None:
+        """Forget the newest records that were queued, because they will never be applied, and
+        whatever else their proposals have changed, oldest first."""
         ...
 
-    def show_plain(self, records: Sequence[Record]) -> bool:
+    def show_plain(self, records: Sequence[R]) -> bool:
         """Apply records if that takes one step. Returns whether it did."""
         ...
 
-    def apply(self, record: Record) -> None:
+    def show_unqueued(self, record: R) -> bool:
+        """Apply a record that was not queued if it only makes messages visible.
+
+        Nothing may be queued. Returns whether it did. Raises StoreError without any change.
+        """
+        ...
+
+    def apply(self, record: R) -> None:
         """Apply a record at once."""
         ...
 
-    def applying(self, record: Record) -> Work[int]:
+    def applying(self, record: R) -> Work[int]:
         """Apply a record, some at a time. Returns the number of messages it removed."""
         ...
 
 
-class Driver(Protocol):
+class Driver(Protocol[R, E]):
     """The owner of a group, which carries out effects."""
 
-    def release(self, proposal: Proposal) -> None:
+    def release(self, proposal: Proposal[R]) -> None:
         """Carry out the effects of a proposal whose records are applied."""
         ...
 
-    def refuse(self, proposal: Proposal, error: ApiError) -> None:
+    def refuse(self, proposal: Proposal[R], error: E) -> None:
         """Answer a proposal whose records will never be applied."""
         ...
 
-    def application_failed(self, error: StoreError) -> None:
-        """Report that the disk failed while a record was applied."""
+    def application_failed(self, record: R, error: StoreError) -> bool:
+        """Report that the disk failed while a record was applied. Returns whether the record holds
+        nevertheless, because its other effects follow when the disk works again."""
         ...
 
-    def storing_failed(self, proposal: Proposal, error: StoreError) -> ApiError:
+    def storing_failed(self, proposal: Proposal[R], error: StoreError) -> E:
         """Refuse the part of a proposal that the log could not store. Returns the refusal for the
         entries behind it."""
         ...
 
 
-class Ready(NamedTuple):
+class Ready(NamedTuple, Generic[R]):
     """The work of the driver between `propose` and `advance`."""
 
     # Entries to write, in order. All of them must be written before `advance` names one of them,
     # and before any of their effects leaves the server.
-    entries: list[Proposal]
+    entries: list[Proposal[R]]
 
 
 @final
-class Group:
-    """The proposals of one stream, from the first step to the last."""
+class Group(Generic[R, E]):
+    """The proposals for one log, from the first step to the last."""
 
     __slots__ = (
-        "_applying",
         "_driver",
-        "_in_flight",
         "_machine",
         "_unwritten",
         "_walk",
         "applied",
+        "applying",
         "committed",
+        "in_flight",
         "proposed",
     )
 
-    def __init__(self, machine: Machine, driver: Driver, applied: int = 0) -> None:
+    def __init__(self, machine: Machine[R], driver: Driver[R, E], applied: int = 0) -> None:
         """`applied` is the index of the last entry whose effects the machine has."""
         self._machine = machine
         self._driver = driver
         # Proposals that are not applied, in order; those of them that the driver has not written.
-        self._in_flight: deque[Proposal] = deque()
-        self._unwritten: list[Proposal] = []
+        self.in_flight: deque[Proposal[R]] = deque()
+        self._unwritten: list[Proposal[R]] = []
         # The indexes of the last entry that was proposed, committed and applied.
         self.proposed = applied
         self.committed = applied
         self.applied = applied
         # The proposal that is being applied in slices, and the rest of its application.
-        self._applying: Proposal | None = None
+        self.applying: Proposal[R] | None = None
         self._walk: Sliced[None] | None = None
 
     def __bool__(self) -> bool:
         """Whether a proposal is in flight or being applied."""
-        return bool(self._in_flight) or self._applying is not None
+        return bool(self.in_flight) or self.applying is not None
 
     @property
     def has_messages(self) -> bool:
         """Whether a proposal in flight has messages."""
-        return any(proposal.has_messages for proposal in self._in_flight)
+        return any(proposal.has_messages for proposal in self.in_flight)
 
     # --- entries -------------------------------------------------------------------------------
 
-    def propose(self, proposal: Proposal) -> None:
+    def propose(self, proposal: Proposal[R]) -> None:
         """Give a proposal the next place in the log.
 
         A proposal without records gets the place of those before it, on which it rests.
@@ -136,9 +146,9 @@ class Group:
             for record in proposal.records:
                 self._machine.append(record)
         proposal.index = self.proposed
-        self._in_flight.append(proposal)
+        self.in_flight.append(proposal)
 
-    def ready(self) -> Ready:
+    def ready(self) -> Ready[R]:
         """The entries that were proposed since the last call."""
         entries, self._unwritten = self._unwritten, []
         return Ready(entries)
@@ -150,19 +160,37 @@ class Group:
             self.committed = index
         self._apply_committed()
 
-    def propose_committed(self, proposal: Proposal) -> None:
+    def propose_committed(self, proposal: Proposal[R]) -> None:
         """Apply an entry that is committed as soon as it is written, and release its effects.
 
         Nothing may be in flight. This is what `propose` and `advance` do, in one step.
         """
         self.proposed += 1
         self.committed = proposal.index = self.proposed
+        if len(proposal.records) == 1 and self._apply_unqueued(proposal):
+            self.applied = proposal.index
+            self._driver.release(proposal)
+            return
         for record in proposal.records:
             self._machine.append(record)
-        self._in_flight.append(proposal)
+        self.in_flight.append(proposal)
         self._apply_committed()
 
-    def apply_unawaited(self, records: Sequence[Record]) -> None:
+    def _apply_unqueued(self, proposal: Proposal[R]) -> bool:
+        """Apply the only record of a proposal without queueing it, if that takes one step.
+
+        Returns whether it did. Nearly every publish is such a record.
+        """
+        try:
+            return self._machine.show_unqueued(proposal.records[0])
+        except StoreError as error:
+            # The record was not queued; the proposal may have changed something else.
+            self._machine.retreat([], [proposal])
+            proposal.records = []
+            self._driver.storing_failed(proposal, error)
+            return True
+
+    def apply_unawaited(self, records: Sequence[R]) -> None:
         """Apply an entry that is committed as soon as it is written, and has no effects.
 
         Nothing may be in flight. This is what `propose` and `advance` do, in one step: the records
@@ -173,19 +201,17 @@ class Group:
         for record in records:
             try:
                 self._machine.apply(record)
-            except DiskFullError:
-                # Messages are removed when there is room.
-                pass
             except StoreError as error:
-                self._driver.application_failed(error)
+                self._driver.application_failed(record, error)
 
-    def retreat(self, error: ApiError) -> None:
+    def retreat(self, error: E) -> None:
         """Forget every proposal that is not applied, and answer those who wait for one."""
         self._unwritten.clear()
-        self._machine.retreat([record for each in self._in_flight for record in each.records])
+        proposals = [*self.in_flight]
+        self._machine.retreat([record for each in proposals for record in each.records], proposals)
         self.proposed = self.committed = self.applied
-        while self._in_flight:
-            self._driver.refuse(self._in_flight.popleft(), error)
+        while self.in_flight:
+            self._driver.refuse(self.in_flight.popleft(), error)
 
     # --- application ---------------------------------------------------------------------------
 
@@ -199,11 +225,11 @@ class Group:
 
         A proposal whose application was given up in the meantime is not released.
         """
-        walk, proposal = self._walk, self._applying
+        walk, proposal = self._walk, self.applying
         if walk is None or proposal is None or walk.do_some():
             return walk is not None
         if self._walk is walk:
-            self._walk = self._applying = None
+            self._walk = self.applying = None
             self._release(proposal)
             self._apply_committed()
         return self._walk is not None
@@ -213,24 +239,24 @@ class Group:
         if self._walk is not None:
             self._walk.give_up()
 
-    def give_up_application(self) -> Proposal | None:
+    def give_up_application(self) -> Proposal[R] | None:
         """Forget the entry that is being applied. Returns its proposal, if there was one."""
-        proposal = self._applying
-        self._walk = self._applying = None
+        proposal = self.applying
+        self._walk = self.applying = None
         return proposal
 
     def _apply_committed(self) -> None:
-        in_flight = self._in_flight
+        in_flight = self.in_flight
         while in_flight and self._walk is None and in_flight[0].index <= self.committed:
             proposal = in_flight.popleft()
             if proposal.records and not self._apply_at_once(proposal):
                 walk = Sliced(self._applying_all(proposal))
                 if walk.do_some():
-                    self._applying, self._walk = proposal, walk
+                    self.applying, self._walk = proposal, walk
                     return
             self._release(proposal)
 
-    def _apply_at_once(self, proposal: Proposal) -> bool:
+    def _apply_at_once(self, proposal: Proposal[R]) -> bool:
         """Apply a proposal if that takes one step. Returns whether it did."""
         try:
             return self._machine.show_plain(proposal.records)
@@ -241,7 +267,7 @@ class Group:
             self._refuse_rest(proposal, stored, error)
             return True
 
-    def _applying_all(self, proposal: Proposal) -> Work[None]:
+    def _applying_all(self, proposal: Proposal[R]) -> Work[None]:
         for position, record in enumerate(proposal.records):
             try:
                 proposal.removed += yield from self._machine.applying(record)
@@ -249,30 +275,26 @@ class Group:
                 if self._machine.is_queued(record):
                     self._refuse_rest(proposal, position, error)
                     return
-                # Messages are stored by now, and a deleted consumer is gone. Messages that have to
-                # leave because of them are removed later: when there is room, or after a restart.
-                if not isinstance(record, Published | Skipped | ConsumerDeleted):
+                if not self._driver.application_failed(record, error):
                     proposal.failure = error
-                if not isinstance(error, DiskFullError):
-                    self._driver.application_failed(error)
 
-    def _refuse_rest(self, proposal: Proposal, stored: int, error: StoreError) -> None:
+    def _refuse_rest(self, proposal: Proposal[R], stored: int, error: StoreError) -> None:
         """Keep the records of a proposal that are stored, and refuse everything behind them."""
-        behind = [*self._in_flight]
-        self._in_flight.clear()
+        behind = [*self.in_flight]
+        self.in_flight.clear()
         self._unwritten.clear()
         rest = [record for each in behind for record in each.records]
-        self._machine.retreat([*proposal.records[stored:], *rest])
+        self._machine.retreat([*proposal.records[stored:], *rest], [proposal, *behind])
         proposal.records = proposal.records[:stored]
         self.proposed = self.committed = proposal.index
         refusal = self._driver.storing_failed(proposal, error)
         for each in behind:
             self._driver.refuse(each, refusal)
 
-    def _release(self, proposal: Proposal) -> None:
+    def _release(self, proposal: Proposal[R]) -> None:
         self.applied = proposal.index
         self._driver.release(proposal)
 
     def break_cycles(self) -> None:
-        """Drop the references to a stream that was deleted."""
+        """Drop the references to a machine that ends."""
         del self._driver, self._machine

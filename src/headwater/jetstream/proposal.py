@@ -1,8 +1,9 @@
 """Proposals: the records that a handler wants in a log, and the effects that depend on them.
 
 A handler (a publish, a request, an acknowledgement, a timer) decides and returns a `Proposal`. The
-group of the stream (`headwater.jetstream.group`) puts the records into the log and applies them;
-then the effects leave. If the records never get into the log, the refusals leave instead.
+group of the log (`headwater.jetstream.group`) puts the records into it and applies them; then the
+effects leave. If the records never get into the log, the refusals leave instead. A proposal is for
+the log of a stream, or for that of the set of streams.
 
 Effects are values. The replies to publishes are parallel lists, because there may be thousands of
 them in a turn; every other effect is an object of one of the classes below. The server carries
@@ -10,14 +11,18 @@ effects out in one place.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias, final
+from typing import Generic, NamedTuple, TypeAlias, TypeVar, final
 
 from headwater.jetstream.config.stream_config import StreamConfig
 from headwater.jetstream.consumers.outbox import Outbox
 from headwater.jetstream.consumers.records import LONG_RECORDS
 from headwater.jetstream.errors import ApiError
-from headwater.jetstream.records import Published, Record, Skipped
+from headwater.jetstream.records import Published, Skipped, StreamCreated
+from headwater.jetstream.streams.publishing.batch_changes import BatchChanges
 from headwater.store.errors import StoreError
+
+# The records of a log.
+R = TypeVar("R")
 
 
 class ConsumerOpened(NamedTuple):
@@ -71,8 +76,32 @@ class Confirmed(NamedTuple):
     reply_subjects: list[bytes]
 
 
+class Open(NamedTuple):
+    """A stream was created: it gets a log, and runs."""
+
+    created: StreamCreated
+
+
+class Close(NamedTuple):
+    """A stream was deleted: it runs no more, its log is removed, and clients that wait for it are
+    refused with `why`."""
+
+    account: str
+    name: str
+    incarnation: bytes
+    why: ApiError
+
+
+class StreamAnnounced(NamedTuple):
+    """An advisory tells that a stream was created or deleted."""
+
+    account: str
+    name: str
+    is_created: bool
+
+
 class Answered(NamedTuple):
-    """A request is answered by the state that the stream has once its records are applied.
+    """A request is answered by the state that follows once its records are applied.
 
     `respond` gets the number of messages that the records removed. `refuse` answers if the log
     could not take the records, or the stream ends.
@@ -91,12 +120,15 @@ Effect: TypeAlias = (
     | ConsumerOutput
     | StreamReconfigured
     | Confirmed
+    | Open
+    | Close
+    | StreamAnnounced
     | Answered
 )
 
 
 @final
-class Proposal:
+class Proposal(Generic[R]):
     """Records for a log, and what leaves once they are applied.
 
     Replies to publishes are parallel lists. `republished` has the subject, header and body of
@@ -108,6 +140,7 @@ class Proposal:
 
     __slots__ = (
         "abandoned",
+        "batches",
         "effects",
         "failure",
         "held_bytes",
@@ -125,12 +158,12 @@ class Proposal:
 
     def __init__(
         self,
-        records: list[Record] | None = None,
+        records: list[R] | None = None,
         effects: tuple[Effect, ...] = (),
         is_awaited: bool = True,
         needs_entry: bool = False,
     ) -> None:
-        self.records: list[Record] = [] if records is None else records
+        self.records: list[R] = [] if records is None else records
         self.effects = effects
         # Whether anybody waits for the records to be committed.
         self.is_awaited = is_awaited
@@ -143,6 +176,8 @@ class Proposal:
         self.republished: list[tuple[bytes, bytes, bytes]] = []
         # Atomic batches that were abandoned: id and reason.
         self.abandoned: list[tuple[bytes, str]] = []
+        # Open batches that the publishes have changed, if there are any.
+        self.batches: BatchChanges | None = None
         # The place in the log, set by the group: that of its records, or of the last ones before.
         self.index = 0
         # Publishes that count against the room of the stream until the proposal is released.
@@ -157,6 +192,12 @@ class Proposal:
     def has_messages(self) -> bool:
         """Whether the records assign sequences."""
         return any(isinstance(record, Published | Skipped) for record in self.records)
+
+    def note_batches(self) -> BatchChanges:
+        """The changes of open batches, for another batch to be added."""
+        if self.batches is None:
+            self.batches = BatchChanges()
+        return self.batches
 
     @property
     def changes_consumers(self) -> bool:

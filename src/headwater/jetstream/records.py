@@ -8,25 +8,9 @@ that follows from the state. `headwater.jetstream.codec` has the bytes of every 
 
 from typing import TypeAlias, final
 
-from headwater.base.invariants import check
 from headwater.jetstream.config.stream_config import StreamConfig
 from headwater.jetstream.consumers.records import ConsumerRecord
-from headwater.store.log.message_log import Batch, EncodedBatch
-
-
-@final
-class EncodedMessages:
-    """The bytes of a `Published` record: `data[begin:]` are its messages as a segment holds them.
-
-    `lengths` are the lengths of the messages' records in these bytes.
-    """
-
-    __slots__ = ("begin", "data", "lengths")
-
-    def __init__(self, data: bytes, begin: int, lengths: list[int]) -> None:
-        self.data = data
-        self.begin = begin
-        self.lengths = lengths
+from headwater.store.log.message_log import Batch, EncodedMessages
 
 
 @final
@@ -34,7 +18,8 @@ class Published:
     """Messages for the next sequences; the log stores all of them or none.
 
     `rolls_up` says that the headers of some of them replace other messages. `encoded` has the bytes
-    of the record once it was encoded or decoded, so that the messages are encoded at most once.
+    of the record once it was encoded or decoded, so that a stream encodes messages once; its
+    `begin` is behind the fixed part of the record.
     """
 
     __slots__ = ("batch", "encoded", "first_sequence", "rolls_up")
@@ -49,15 +34,6 @@ class Published:
     def last_sequence(self) -> int:
         """The sequence of the last message."""
         return self.first_sequence + len(self.batch.subjects) - 1
-
-    @property
-    def encoded_batch(self) -> EncodedBatch:
-        """The messages of an encoded record, for `MessageLog.append_encoded`."""
-        encoded = self.encoded
-        check(encoded is not None, "a record was encoded before its bytes are taken over")
-        assert encoded is not None
-        messages = encoded.data[encoded.begin :]
-        return EncodedBatch(self.first_sequence, messages, encoded.lengths, self.batch)
 
 
 @final

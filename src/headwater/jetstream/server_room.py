@@ -18,43 +18,40 @@ NO_BYTES_MAX: Final = 1 << 62
 
 
 @final
+class StorageUsage:
+    """The bytes that streams of one kind of storage use and reserve."""
+
+    __slots__ = ("bytes_max", "reserved", "used")
+
+    def __init__(self) -> None:
+        # The bytes of stored messages, and the sum of the byte limits of streams.
+        self.used = 0
+        self.reserved = 0
+        # The bytes of stored messages beyond which the server refuses more; set for its own total.
+        self.bytes_max = NO_BYTES_MAX
+
+
+@final
 class Usage:
     """The bytes that streams use and reserve, by kind of storage."""
 
-    __slots__ = (
-        "_file_reserved",
-        "_memory_reserved",
-        "file_bytes_max",
-        "file_used",
-        "memory_bytes_max",
-        "memory_used",
-    )
+    __slots__ = ("file", "memory")
 
     def __init__(self) -> None:
-        self.file_used = 0
-        self._file_reserved = 0
-        self.memory_used = 0
-        self._memory_reserved = 0
-        # The bytes of stored messages beyond which the server refuses more; set for its own total.
-        self.file_bytes_max = NO_BYTES_MAX
-        self.memory_bytes_max = NO_BYTES_MAX
+        self.file = StorageUsage()
+        self.memory = StorageUsage()
+
+    def of(self, storage: Storage) -> StorageUsage:
+        """The usage of one kind of storage."""
+        return self.memory if storage is Storage.MEMORY else self.file
 
     def used(self, storage: Storage) -> int:
         """The bytes of stored messages."""
-        return self.memory_used if storage is Storage.MEMORY else self.file_used
+        return self.of(storage).used
 
     def reserved(self, storage: Storage) -> int:
         """The sum of the byte limits of streams."""
-        return self._memory_reserved if storage is Storage.MEMORY else self._file_reserved
-
-    def add(self, storage: Storage, used: int, reserved: int) -> None:
-        """Add bytes, or subtract them by negative counts."""
-        if storage is Storage.MEMORY:
-            self.memory_used += used
-            self._memory_reserved += reserved
-        else:
-            self.file_used += used
-            self._file_reserved += reserved
+        return self.of(storage).reserved
 
 
 @final

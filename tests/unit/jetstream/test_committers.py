@@ -6,7 +6,7 @@ import pytest
 
 from headwater.jetstream.codec.log_entries import decode_entry
 from headwater.jetstream.codec.record_codec import RecordCodec
-from headwater.jetstream.committers import Deferred, Synced, Written
+from headwater.jetstream.committers import Deferred, StreamEntries, Synced, Written
 from headwater.jetstream.proposal import Proposal
 from headwater.jetstream.records import Published, Record, Removed
 from headwater.store.log.message_log import Batch
@@ -33,7 +33,10 @@ class Log:
 
 
 class LookAhead:
-    next_sequence = 9
+    """The records of an entry have made 9 the next sequence; without them it is 7."""
+
+    def next_sequence_without(self, count: int) -> int:
+        return 7 if count else 9
 
 
 class Stream:
@@ -45,15 +48,16 @@ class Fixture:
     def __init__(self) -> None:
         self.log, self.stream = Log(), Stream()
         self.syncs: list[str] = []
+        entries = StreamEntries(cast(Any, self.stream), cast(Any, self.log))
         self.synced = Synced(
-            cast(Any, self.stream),
-            cast(Any, self.log),
+            self.log,
+            entries.add,
             lambda: self.syncs.append("now"),
             lambda: self.syncs.append("soon"),
         )
         self._index = 0
 
-    def entry(self, *records: Record, is_awaited: bool = True) -> Proposal:
+    def entry(self, *records: Record, is_awaited: bool = True) -> Proposal[Record]:
         self._index += 1
         entry = Proposal([*records], is_awaited=is_awaited)
         entry.index = self._index
@@ -91,7 +95,7 @@ def test_an_entry_that_must_be_synced_is_committed_when_the_disk_has_it(at: Fixt
 def test_an_entry_has_its_records_and_the_sequence_that_it_follows(at: Fixture) -> None:
     at.synced.commit([at.entry(Removed([1]), message(5)), at.entry(Removed([2]))], False)
     (first, follows, data), (second, other, _) = at.log.entries
-    assert (first, follows, second, other) == (1, 4, 2, 8)
+    assert (first, follows, second, other) == (1, 4, 2, 6)
     removed, published = decode_entry(RecordCodec(SEED), data)
     assert isinstance(removed, Removed)
     assert isinstance(published, Published)

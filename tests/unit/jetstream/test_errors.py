@@ -9,7 +9,9 @@ from typing import Final
 import pytest
 
 from headwater.base.invariants import InvariantViolation
+from headwater.go.json import write
 from headwater.jetstream import error_codes
+from headwater.jetstream.api.documents import ErrorDocument
 from headwater.jetstream.errors import ApiError, ErrorCode
 
 ROOT: Final = Path(__file__).resolve().parents[3]
@@ -77,11 +79,8 @@ def test_an_error_says_what_a_client_is_told() -> None:
     error = ApiError.of(error_codes.STREAM_NOT_FOUND)
     assert (error.code, error.err_code, error.description) == (404, 10059, "stream not found")
     assert error.reply == str(error) == "stream not found"
-    assert list(error.as_document().items()) == [
-        ("code", 404),
-        ("err_code", 10059),
-        ("description", "stream not found"),
-    ]
+    document = b'{"code":404,"err_code":10059,"description":"stream not found"}'
+    assert write(ErrorDocument.of(error)) == document
 
 
 def test_places_are_filled_with_what_is_given_and_not_searched_again() -> None:

@@ -10,8 +10,8 @@ from headwater.jetstream import error_codes
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.group import Group
 from headwater.jetstream.proposal import Proposal
-from headwater.jetstream.records import Purged, Record, Removed
-from headwater.store.errors import DiskFullError, StoreError
+from headwater.jetstream.records import Purged, Record, Removed, Skipped
+from headwater.store.errors import StoreError
 
 FAILED = ApiError.of(error_codes.STREAM_STORE_FAILED, err="no disk")
 
@@ -24,6 +24,7 @@ class Machine:
         self.applied: list[Record] = []
         self.error: StoreError | None = None
         self.forgotten: list[Record] = []
+        self.undone: list[Proposal[Record]] = []
 
     def append(self, record: Record) -> None:
         self.queued.append(record)
@@ -34,8 +35,12 @@ class Machine:
     def show_plain(self, records: Sequence[Record]) -> bool:
         return False
 
-    def retreat(self, records: Sequence[Record]) -> None:
+    def show_unqueued(self, record: Record) -> bool:
+        return False
+
+    def retreat(self, records: Sequence[Record], proposals: Sequence[Proposal[Record]]) -> None:
         self.forgotten = [*records]
+        self.undone = [*proposals]
 
     def apply(self, record: Record) -> None:
         at_once(self.applying(record))
@@ -54,20 +59,21 @@ class Driver:
     """Notes the proposals that were released and refused."""
 
     def __init__(self) -> None:
-        self.released: list[Proposal] = []
-        self.refused: list[Proposal] = []
+        self.released: list[Proposal[Record]] = []
+        self.refused: list[Proposal[Record]] = []
         self.failures: list[StoreError] = []
 
-    def release(self, proposal: Proposal) -> None:
+    def release(self, proposal: Proposal[Record]) -> None:
         self.released.append(proposal)
 
-    def refuse(self, proposal: Proposal, error: ApiError) -> None:
+    def refuse(self, proposal: Proposal[Record], error: ApiError) -> None:
         self.refused.append(proposal)
 
-    def application_failed(self, error: StoreError) -> None:
+    def application_failed(self, record: Record, error: StoreError) -> bool:
         self.failures.append(error)
+        return isinstance(record, Skipped)
 
-    def storing_failed(self, proposal: Proposal, error: StoreError) -> ApiError:
+    def storing_failed(self, proposal: Proposal[Record], error: StoreError) -> ApiError:
         self.failures.append(error)
         return FAILED
 
@@ -75,9 +81,9 @@ class Driver:
 class Fixture:
     def __init__(self) -> None:
         self.machine, self.driver = Machine(), Driver()
-        self.group = Group(self.machine, self.driver)
+        self.group: Group[Record, ApiError] = Group(self.machine, self.driver)
 
-    def propose(self, *records: Record) -> Proposal:
+    def propose(self, *records: Record) -> Proposal[Record]:
         proposal = Proposal([*records])
         self.group.propose(proposal)
         return proposal
@@ -158,7 +164,7 @@ def test_a_retreat_refuses_what_is_not_committed_and_gives_its_place_away(at: Fi
     at.group.advance(1)
     at.group.retreat(FAILED)
     assert (at.driver.released, at.driver.refused) == ([kept], [gone, behind])
-    assert at.machine.forgotten == gone.records
+    assert (at.machine.forgotten, at.machine.undone) == (gone.records, [gone, behind])
     assert at.group.ready().entries == []
     again = at.propose(removal(3))
     assert again.index == gone.index
@@ -169,12 +175,12 @@ def test_a_retreat_refuses_what_is_not_committed_and_gives_its_place_away(at: Fi
 def test_an_entry_that_is_committed_already_is_applied_and_released_in_one_step(
     at: Fixture,
 ) -> None:
-    proposal = Proposal([removal(1)])
+    proposal: Proposal[Record] = Proposal([removal(1)])
     at.group.propose_committed(proposal)
     assert (at.machine.applied, at.driver.released) == (proposal.records, [proposal])
     assert (at.group.proposed, at.group.committed, at.group.applied) == (1, 1, 1)
     assert at.group.ready().entries == []
-    long = Proposal([Purged(b">")])
+    long: Proposal[Record] = Proposal([Purged(b">")])
     at.group.propose_committed(long)
     assert at.group.is_applying
     while at.group.apply_more():
@@ -191,32 +197,29 @@ def test_records_that_no_one_waits_for_take_a_place_and_are_applied_at_once(at: 
     assert (at.group.applied, at.propose(removal(4)).index) == (2, 3)
 
 
-def test_a_failure_of_records_that_no_one_waits_for_is_reported_unless_the_disk_is_full(
-    at: Fixture,
-) -> None:
-    at.machine.error = DiskFullError("no room")
-    at.group.apply_unawaited([removal(1)])
-    assert at.driver.failures == []
+def test_a_failure_of_records_that_no_one_waits_for_is_reported(at: Fixture) -> None:
     at.machine.error = StoreError("no disk")
     at.group.apply_unawaited([removal(2)])
     assert at.driver.failures == [at.machine.error]
 
 
-def test_a_request_whose_records_find_no_room_is_released_with_the_failure(at: Fixture) -> None:
-    at.machine.error = DiskFullError("no room")
-    proposal = at.propose(removal(1))
-    at.group.advance(1)
-    assert at.driver.released == [proposal]
-    assert proposal.failure is at.machine.error
-    assert at.driver.failures == [], "a full disk is no failure of the log"
-
-
-def test_a_failure_of_the_disk_during_an_application_is_reported(at: Fixture) -> None:
+def test_a_failure_during_an_application_is_reported_and_released_with_it(at: Fixture) -> None:
     at.machine.error = StoreError("broken")
     proposal = at.propose(removal(1))
     at.group.advance(1)
     assert at.driver.failures == [at.machine.error]
+    assert at.driver.released == [proposal]
     assert proposal.failure is at.machine.error
+
+
+def test_a_record_that_holds_in_spite_of_a_failure_is_no_failure_of_its_proposal(
+    at: Fixture,
+) -> None:
+    at.machine.error = StoreError("broken")
+    proposal = at.propose(Skipped(1, b"s", b"", 1))
+    at.group.advance(1)
+    assert at.driver.failures == [at.machine.error]
+    assert proposal.failure is None
 
 
 def test_an_application_that_is_given_up_releases_nothing(at: Fixture) -> None:

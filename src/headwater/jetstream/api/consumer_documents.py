@@ -10,6 +10,7 @@ import msgspec
 
 from headwater.go.json import OMIT_EMPTY, Int, Time, Uint64
 from headwater.go.times import ZERO_TIME_TEXT
+from headwater.jetstream.api.cluster_documents import ClusterInfo
 from headwater.jetstream.api.documents import TYPE_PREFIX, PagedResponse, Response
 from headwater.jetstream.config.consumer_config import ConsumerConfig
 from headwater.jetstream.config.stream_config import Flag, Text
@@ -81,6 +82,7 @@ class ConsumerInfo(msgspec.Struct, kw_only=True):
     num_redelivered: int = 0
     num_waiting: int = 0
     num_pending: int = 0
+    cluster: Annotated[ClusterInfo | None, OMIT_EMPTY] = None
     push_bound: Flag = False
     paused: Flag = False
     # Nanoseconds.
@@ -105,6 +107,7 @@ class DescribingResponse(Response, kw_only=True):
     num_redelivered: Annotated[int | None, OMIT_EMPTY] = None
     num_waiting: Annotated[int | None, OMIT_EMPTY] = None
     num_pending: Annotated[int | None, OMIT_EMPTY] = None
+    cluster: Annotated[ClusterInfo | None, OMIT_EMPTY] = None
     push_bound: Flag = False
     paused: Flag = False
     pause_remaining: Annotated[int, OMIT_EMPTY] = 0

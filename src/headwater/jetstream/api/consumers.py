@@ -17,6 +17,7 @@ from headwater.base.sliced import Work
 from headwater.go.json import Time
 from headwater.go.times import ZERO_TIME_NS
 from headwater.jetstream import error_codes
+from headwater.jetstream.api.cluster_documents import describe_consumer_group
 from headwater.jetstream.api.consumer_documents import (
     ConsumerCreateResponse,
     ConsumerDeleteResponse,
@@ -221,7 +222,7 @@ def _reconfiguring(
     """The change of a consumer to another configuration, which was checked."""
     if config.patterns != consumer.config.patterns:
         patterns = config.patterns or (ALL_SUBJECTS,)
-        yield from stream.log.counting(patterns, consumer.cursor.sequence)
+        yield from stream.log.counting(patterns, consumer.position.cursor.sequence)
     old_subject = b"" if consumer.push is None else consumer.push.subject
     is_pause_changed = config.pause_until_ns != consumer.config.pause_until_ns
     return Requested(
@@ -283,7 +284,7 @@ def list_consumers(api: StreamApi, request: Request) -> Answering:
     streams = api.account.streams
     # Consumers may be deleted meanwhile, and so may the stream.
     documents = (
-        consumers[name].info(now_ns)
+        _described(api, consumers[name], now_ns)
         for name in found[offset : offset + LIST_MAX]
         if name in consumers and streams.get(stream.name) is stream
     )
@@ -301,8 +302,20 @@ def _shown_names(stream: Stream) -> list[str]:
     return sorted(name for name, consumer in consumers.items() if not consumer.config.direct)
 
 
+def _described(api: StreamApi, consumer: Consumer, now_ns: int) -> ConsumerInfo:
+    """The document of a consumer as lists show it."""
+    described: ConsumerInfo = consumer.info(now_ns)
+    stream = consumer.stream
+    group = api.keepers.find_group(api.account.name, stream.name)
+    if group is not None:
+        described.cluster = describe_consumer_group(
+            group, stream.config, consumer.name, consumer.config
+        )
+    return described
+
+
 def _info(api: StreamApi, consumer: Consumer) -> ConsumerInfo:
-    described: ConsumerInfo = consumer.info(api.keepers.now_ns())
+    described = _described(api, consumer, api.keepers.now_ns())
     version = api.settings.server_version
     described.config = with_server_metadata(described.config, version, API_LEVEL)
     return described
@@ -374,7 +387,7 @@ def unpin(api: StreamApi, request: Request) -> Requested:
     if asked.group not in consumer.config.priority_groups:
         raise ApiError.of(error_codes.CONSUMER_INVALID_PRIORITY_GROUP)
     return Requested(
-        [Pinned(consumer.name, "", api.keepers.now_ns())] if consumer.pin_id else [],
+        [Pinned(consumer.name, "", api.keepers.now_ns())] if consumer.state.pin_id else [],
         lambda _: ConsumerUnpinResponse(),
         lambda error: ApiError.of(error_codes.STREAM_OFFLINE_REASON, err=str(error)),
         (ConsumerUnpinned(consumer.name),),
@@ -398,7 +411,7 @@ def _resetting(api: StreamApi, request: Request, stream: Stream, consumer: Consu
     except ApiError as error:
         response.error = ErrorDocument.of(error)
         return response
-    yield from stream.log.counting(consumer.patterns, sequence)
+    yield from stream.log.counting(consumer.position.patterns, sequence)
 
     def respond(_: int) -> Response:
         describe(response, _info(api, consumer))

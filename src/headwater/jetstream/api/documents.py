@@ -9,6 +9,7 @@ from typing import Annotated, ClassVar, Final
 import msgspec
 
 from headwater.go.json import OMIT_EMPTY, Int, Time, Uint64
+from headwater.jetstream.api.cluster_documents import ClusterInfo
 from headwater.jetstream.config.stream_config import Flag, StreamConfig, Text
 from headwater.jetstream.errors import ApiError
 
@@ -148,12 +149,6 @@ class StreamState(msgspec.Struct, kw_only=True):
     deleted: Annotated[msgspec.Raw | None, OMIT_EMPTY] = None
     lost: Annotated[LostData | None, OMIT_EMPTY] = None
     consumer_count: int = 0
-
-
-class ClusterInfo(msgspec.Struct, kw_only=True):
-    """The leader of a stream."""
-
-    leader: Text = ""
 
 
 class StreamInfo(msgspec.Struct, kw_only=True):

@@ -5,16 +5,19 @@ to these keepers. An operation that may take long is a `Work`: it is done in sli
 is held in between, so that no client sees half of it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 import msgspec
 
 from headwater.jetstream.account import JetStreamAccount
 from headwater.jetstream.advisories import ClientDocument
+from headwater.jetstream.api.cluster_documents import GroupState
 from headwater.jetstream.api.documents import StreamState
 from headwater.jetstream.api.snapshot import SnapshotRequest
 from headwater.jetstream.config.stream_config import Storage, StreamConfig
+from headwater.jetstream.proposal import Proposal
+from headwater.jetstream.records import StreamSetRecord
 from headwater.jetstream.streams.stream import Stream
 
 
@@ -50,14 +53,18 @@ class StorageKeeper(Protocol):
 
 
 class StreamKeeper(Protocol):
-    """Creates and deletes streams. Its operations raise StoreError."""
+    """Decides which streams are created and deleted."""
 
-    def create_stream(self, account: JetStreamAccount, config: StreamConfig) -> Stream:
-        """Create a stream and subscribe to its subjects."""
+    def decide_creation(
+        self, account: JetStreamAccount, config: StreamConfig
+    ) -> Proposal[StreamSetRecord]:
+        """The creation of a stream. Raises ApiError and StoreError."""
         ...
 
-    def delete_stream(self, account: JetStreamAccount, stream: Stream) -> None:
-        """Remove a stream with its subscriptions, consumers and files."""
+    def decide_deletion(
+        self, account: JetStreamAccount, streams: Sequence[Stream]
+    ) -> Proposal[StreamSetRecord]:
+        """The deletion of streams. Raises ApiError."""
         ...
 
 
@@ -82,6 +89,11 @@ class BackupKeeper(Protocol):
         ...
 
 
+def find_no_group(account: str, stream: str) -> GroupState | None:
+    """Find no group: the server is in no cluster."""
+    return None
+
+
 class Keepers(NamedTuple):
     """The keepers of one server, and its clock."""
 
@@ -91,3 +103,5 @@ class Keepers(NamedTuple):
     # A random name for a consumer whose request has none.
     generate_name: Callable[[], str]
     now_ns: Callable[[], int]
+    # The group of a stream, by account and name; None on a server that is in no cluster.
+    find_group: Callable[[str, str], GroupState | None] = find_no_group

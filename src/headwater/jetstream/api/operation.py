@@ -7,8 +7,8 @@ from headwater.base.sliced import Work
 from headwater.jetstream.advisories import ClientDocument
 from headwater.jetstream.api.documents import Response
 from headwater.jetstream.errors import ApiError
-from headwater.jetstream.proposal import Effect
-from headwater.jetstream.records import Record
+from headwater.jetstream.proposal import Effect, Proposal
+from headwater.jetstream.records import Record, StreamSetRecord
 from headwater.store.errors import StoreError
 
 # Any number of words: a filter of any length.
@@ -48,6 +48,19 @@ class Requested(NamedTuple):
     effects: tuple[Effect, ...] = ()
 
 
+class SetRequested(NamedTuple):
+    """A creation or deletion that a request asks for, after all checks: it is proposed to the group
+    of the set of streams.
+
+    `respond` gives the reply once the stream runs or is gone. `refuse` gives the error if the log
+    could not take the records, or the files could not be made or removed.
+    """
+
+    proposal: Proposal[StreamSetRecord]
+    respond: Callable[[int], Response]
+    refuse: Callable[[StoreError], ApiError]
+
+
 # An answer that is found some at a time, or the change that it has to wait for.
 Answering = Work[Response | Requested]
 
@@ -60,7 +73,7 @@ class Operation(NamedTuple, Generic[Api]):
     all, because the consumer that would have to reply does not exist.
     """
 
-    answer: Callable[[Api, Request], Response | Requested | Answering | None]
+    answer: Callable[[Api, Request], Response | Requested | SetRequested | Answering | None]
     response: type[Response]
     # The number of words after its name in the subject.
     words_min: int = 1
@@ -74,7 +87,9 @@ class Operation(NamedTuple, Generic[Api]):
     # A check that comes first, even before the API level that the request requires.
     looks_first: Callable[[Api, Request], object] | None = None
 
-    def answering(self, api: Api, request: Request) -> Work[Response | Requested | None]:
+    def answering(
+        self, api: Api, request: Request
+    ) -> Work[Response | Requested | SetRequested | None]:
         """The answer or the change, found at once or some at a time."""
         answer = self.answer(api, request)
         return (yield from answer) if isinstance(answer, Generator) else answer

@@ -15,6 +15,7 @@ from headwater.go.json import JsonError, read
 from headwater.go.times import format_time
 from headwater.jetstream import error_codes
 from headwater.jetstream.account import JetStreamAccount
+from headwater.jetstream.api.cluster_documents import ClusterInfo, describe_stream_group
 from headwater.jetstream.api.documents import (
     LIST_MAX,
     NAMES_MAX,
@@ -23,7 +24,6 @@ from headwater.jetstream.api.documents import (
     AccountInfoResponse,
     AccountLimitsDocument,
     ApiStats,
-    ClusterInfo,
     ErrorDocument,
     LostData,
     MessageDeleteRequest,
@@ -60,7 +60,7 @@ from headwater.jetstream.api.message_get import (
     preparing,
     session_block,
 )
-from headwater.jetstream.api.operation import Answering, Operation, Request, Requested
+from headwater.jetstream.api.operation import Answering, Operation, Request, Requested, SetRequested
 from headwater.jetstream.api.request_sizes import check_sizes
 from headwater.jetstream.api.restore import (
     RestoreRequest,
@@ -165,7 +165,7 @@ class StreamApi:
 
     # --- streams -------------------------------------------------------------------------------
 
-    def create(self, request: Request) -> Response:
+    def create(self, request: Request) -> Response | SetRequested:
         """STREAM.CREATE"""
         asked = self.read(request.body, StreamRequest)
         check_addressed(asked, request.stream_name)
@@ -174,12 +174,19 @@ class StreamApi:
         if stream is None:
             self._check_stream_count()
         config = check_new(asked, self._surroundings())
-        if stream is None:
-            refuse_what_can_not_run(config)
-            try:
-                stream = self.keepers.streams.create_stream(account, config)
-            except StoreError as error:
-                raise ApiError.of(error_codes.STREAM_CREATE, err=str(error)) from error
+        if stream is not None:
+            return self.describe_created(stream)
+        refuse_unsupported(config)
+        try:
+            proposal = self.keepers.streams.decide_creation(account, config)
+        except StoreError as error:
+            raise _not_created(error) from error
+        return SetRequested(
+            proposal, lambda _: self.describe_created(account.stream(config.name)), _not_created
+        )
+
+    def describe_created(self, stream: Stream) -> Response:
+        """The answer to the creation of a stream."""
         response = StreamCreateResponse(did_create=True)
         describe(response, self._info(stream))
         return response
@@ -192,7 +199,11 @@ class StreamApi:
         config = check_update(old, asked, self._surroundings(), request.stream_name)
         if stream is None or old is None:
             raise ApiError.of(error_codes.STREAM_NOT_FOUND)
-        refuse_what_can_not_run(config)
+        refuse_unsupported(config)
+        return self.decide_update(stream, config)
+
+    def decide_update(self, stream: Stream, config: StreamConfig) -> Requested:
+        """The change of a stream to a configuration that was checked."""
 
         def respond(_: int) -> Response:
             response = StreamUpdateResponse()
@@ -203,19 +214,19 @@ class StreamApi:
             [Configured(config, self.keepers.now_ns())],
             respond,
             lambda error: ApiError.of(error_codes.STREAM_UPDATE, err=str(error)),
-            (StreamReconfigured(old),),
+            (StreamReconfigured(stream.config),),
         )
 
-    def delete(self, request: Request) -> Response:
+    def delete(self, request: Request) -> SetRequested:
         """STREAM.DELETE"""
         if not is_empty_request(request.body):
             raise ApiError.of(error_codes.NOT_EMPTY_REQUEST)
         stream = self.account.stream(request.stream_name)
-        try:
-            self.keepers.streams.delete_stream(self.account, stream)
-        except StoreError as error:
-            raise ApiError.of(error_codes.STREAM_DELETE, err=str(error)) from error
-        return StreamDeleteResponse(success=True)
+        return SetRequested(
+            self.keepers.streams.decide_deletion(self.account, [stream]),
+            lambda _: StreamDeleteResponse(success=True),
+            not_deleted,
+        )
 
     def info(self, request: Request) -> Answering:
         """STREAM.INFO"""
@@ -230,7 +241,8 @@ class StreamApi:
             deleted = yield from _detail_deleted(stream)
         # All other fields show the time at which the details are known.
         info = self._info(self.account.stream(request.stream_name), with_domain=True)
-        info.cluster = ClusterInfo(leader=self.settings.server_name)
+        if info.cluster is None:
+            info.cluster = ClusterInfo(leader=self.settings.server_name)
         if info.state is not None:
             info.state.subjects = subjects
             if info.state.num_deleted:
@@ -303,7 +315,7 @@ class StreamApi:
             raise ApiError.of(error_codes.BAD_REQUEST)
         asked = self.read(request.body, RestoreRequest)
         config = check_restore(asked, request.stream_name, self._surroundings())
-        refuse_what_can_not_run(config)
+        refuse_unsupported(config)
         self._check_stream_count()
         self.keepers.storage.check_reservation(self.account, config, None)
         check_free(self.account, config.name)
@@ -408,11 +420,13 @@ class StreamApi:
         config = stream.config
         if with_server:
             config = with_server_metadata(config, self.settings.server_version, API_LEVEL)
+        group = self.keepers.find_group(self.account.name, stream.name)
         return StreamInfo(
             config=config,
             created=format_time(stream.created_ns),
             state=self._state(stream),
             domain=self.account.server.domain if with_domain else "",
+            cluster=None if group is None else describe_stream_group(group, stream.config),
             ts=format_time(self.keepers.now_ns()),
         )
 
@@ -438,6 +452,15 @@ STREAM_OPERATIONS: Final = {
 }
 
 
+def _not_created(error: StoreError) -> ApiError:
+    return ApiError.of(error_codes.STREAM_CREATE, err=str(error))
+
+
+def not_deleted(error: StoreError) -> ApiError:
+    """The error of a deletion that the store could not record or carry out."""
+    return ApiError.of(error_codes.STREAM_DELETE, err=str(error))
+
+
 def _offline(error: StoreError) -> ApiError:
     return ApiError.of(error_codes.STREAM_OFFLINE_REASON, err=str(error))
 
@@ -452,13 +475,13 @@ def _not_deletable(stream: Stream, sequence: int) -> ApiError:
     return ApiError.of(error_codes.STREAM_MSG_DELETE_FAILED, err=text)
 
 
-def refuse_what_can_not_run(config: StreamConfig) -> None:
+def refuse_unsupported(config: StreamConfig) -> None:
     """Refuse features that are not supported, by name, instead of running half of them."""
     if config.mirror is not None or config.sources:
         text = "mirrors and sources are not supported by this version"
         raise ApiError.of(error_codes.STREAM_INVALID_CONFIG, err=text)
     if config.first_seq > FIRST_SEQUENCE_MAX:
-        text = f"first sequence can not be larger than {FIRST_SEQUENCE_MAX}"
+        text = f"first sequence cannot be larger than {FIRST_SEQUENCE_MAX}"
         raise ApiError.of(error_codes.STREAM_INVALID_CONFIG, err=text)
 
 

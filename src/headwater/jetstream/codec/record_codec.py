@@ -68,18 +68,25 @@ _DECODERS: Final[dict[int, Callable[[bytes], AnyRecord]]] = {
 class RecordCodec:
     """Encodes and decodes the records of one stream, or of the set of streams."""
 
-    __slots__ = ("_seed",)
+    __slots__ = ("_seed", "_sums_messages")
 
-    def __init__(self, seed: int = 0) -> None:
-        """`seed` begins the checksums of messages, as in the segments of the stream."""
+    def __init__(self, seed: int = 0, sums_messages: bool = False) -> None:
+        """`seed` begins the checksums of messages, as in the segments of the stream.
+
+        With `sums_messages` the messages of a record have one checksum besides, which is the one
+        that replicas check.
+        """
         self._seed = seed
+        self._sums_messages = sums_messages
 
     def encode(self, record: AnyRecord) -> bytes:
         """The bytes of a record. Those of messages are kept in the record."""
         if isinstance(record, Published):
             encoded = record.encoded
-            if encoded is None:
-                encoded = stream_records.encode_published(_PUBLISHED_ENVELOPE, record, self._seed)
+            if encoded is None or encoded.seed != self._seed:
+                encoded = stream_records.encode_published(
+                    _PUBLISHED_ENVELOPE, record, self._seed, self._sums_messages
+                )
                 record.encoded = encoded
             return encoded.data
         kind, encode_body = _ENCODERS[type(record)]

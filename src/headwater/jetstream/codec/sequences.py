@@ -59,6 +59,8 @@ class SequenceRanges(Sequence[int]):
 
 def bounds_of_set(sequences: Sequence[int]) -> list[int]:
     """The ranges of sequences whose order and repetition have no meaning."""
+    if len(sequences) == 1:
+        return [sequences[0], sequences[0]]
     if not sequences:
         return []
     return [bound for pair in as_ranges(sorted({*sequences})) for bound in pair]
@@ -68,6 +70,8 @@ def bounds_in_order(sequences: Sequence[int]) -> list[int]:
     """The ranges of sequences that come back in their order, repeated ones included."""
     if not sequences:
         return []
+    if len(sequences) == 1:
+        return [sequences[0], sequences[0]]
     first, last = sequences[0], sequences[-1]
     if last - first == len(sequences) - 1 and [*sequences] == [*range(first, last + 1)]:
         return [first, last]

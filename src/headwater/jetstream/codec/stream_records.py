@@ -1,8 +1,10 @@
 """The bodies of a stream's records. All integers little-endian.
 
     PUBLISHED   0  flags         u8   1: some headers replace other messages
-       (5 +)    1  count         u32  of messages
-                5  messages           records of a segment, of consecutive sequences
+       (5 +)                          2: there is a checksum of all messages
+                1  count         u32  of messages
+                5  [checksum     u32  over the messages, begun with the seed of the stream]
+                   messages           records of a segment, of consecutive sequences
                                       (`headwater.store.disk.format`)
 
     SKIPPED     0  sequence      u64
@@ -39,14 +41,19 @@ from headwater.jetstream.codec.sequences import bounds_in_order, sequences_of
 from headwater.jetstream.codec.values import flag_of, sized_parts, unpacked
 from headwater.jetstream.records import (
     Configured,
-    EncodedMessages,
     Published,
     Purged,
     Removed,
     Skipped,
 )
 from headwater.store.disk.format import FormatError
-from headwater.store.log.batch_records import decode_batch, encode_batch
+from headwater.store.log.batch_records import (
+    decode_batch,
+    decode_summed,
+    encode_behind,
+    encode_summed,
+)
+from headwater.store.log.message_log import EncodedMessages
 
 PUBLISHED: Final = 1
 SKIPPED: Final = 2
@@ -58,6 +65,7 @@ CONFIGURED: Final = 5
 REMOVED_MAX: Final = 1 << 18
 
 _PUBLISHED: Final = Struct("<BI")
+_SUMMED: Final = 2
 _SKIPPED: Final = Struct("<QqII")
 _REMOVED: Final = Struct("<BI")
 _RANGE: Final = Struct("<QQ")
@@ -65,26 +73,33 @@ _PURGED: Final = Struct("<QQqI")
 _CONFIGURED: Final = Struct("<q")
 
 
-def encode_published(envelope: bytes, record: Published, seed: int) -> EncodedMessages:
-    """The whole record behind its envelope; `seed` is the one of the stream's segments."""
+def encode_published(
+    envelope: bytes, record: Published, seed: int, sums_messages: bool = False
+) -> EncodedMessages:
+    """The whole record behind its envelope; `seed` is the one of the stream's segments.
+
+    With a checksum of all messages, replicas check that alone.
+    """
     batch = record.batch
-    fixed = envelope + _PUBLISHED.pack(record.rolls_up, len(batch.subjects))
-    data, lengths = encode_batch(record.first_sequence, batch, seed, fixed)
-    return EncodedMessages(data, len(fixed), lengths)
+    flags = record.rolls_up | (_SUMMED if sums_messages else 0)
+    fixed = envelope + _PUBLISHED.pack(flags, len(batch.subjects))
+    encode = encode_summed if sums_messages else encode_behind
+    return encode(record.first_sequence, batch, seed, fixed)
 
 
 def decode_published(data: bytes, begin: int, seed: int) -> Published:
     """Decode a whole record whose body begins at `begin`; it keeps the bytes."""
     flags, count = unpacked(_PUBLISHED, data, begin)
     begin += _PUBLISHED.size
+    decode = decode_summed if flags & _SUMMED else decode_batch
     try:
-        first_sequence, batch, lengths = decode_batch(data, begin, seed)
+        batch, encoded = decode(data, begin, seed)
     except FormatError as error:
         raise RecordError(str(error)) from error
-    if len(lengths) != count:
-        raise RecordError(f"the record has {len(lengths)} of {count} messages")
-    record = Published(first_sequence, batch, flag_of(flags))
-    record.encoded = EncodedMessages(data, begin, lengths)
+    if len(encoded.lengths) != count:
+        raise RecordError(f"the record has {len(encoded.lengths)} of {count} messages")
+    record = Published(encoded.first_sequence, batch, flag_of(flags & ~_SUMMED))
+    record.encoded = encoded
     return record
 
 

@@ -4,19 +4,18 @@ All acknowledgements of a turn are processed together. Nearly always they are pl
 become a single record; others are processed one by one, in the order of their arrival.
 """
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, final
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias, final
 
+from headwater.base.entropy import Entropy
 from headwater.base.sliced import Work
-from headwater.jetstream.config.consumer_config import AckPolicy
+from headwater.jetstream.config.consumer_config import AckPolicy, ConsumerConfig
 from headwater.jetstream.consumers import acks
 from headwater.jetstream.consumers.acks import AckAddress
 from headwater.jetstream.consumers.outbox import AckSampled, Naked, Outbox, Terminated
 from headwater.jetstream.consumers.records import Acked, Postponed
+from headwater.jetstream.consumers.state_machine import StateMachine
 from headwater.wire.headers import value_of
-
-if TYPE_CHECKING:
-    from headwater.jetstream.consumers.machine import Consumer
 
 _PERCENT: Final = 100
 _DIGITS_MAX: Final = 20
@@ -30,75 +29,79 @@ ACKED_AT_ONCE_MAX: Final = 16_384
 # To acknowledge a message that is pending takes so many units of work.
 _UNITS_PER_ACK: Final = 3
 
+# Processes a pull request with this reply subject and body.
+PullNext: TypeAlias = Callable[[bytes, bytes, int, Outbox], object]
+
 
 @final
 class Acknowledging:
     """Processes the acknowledgements of one consumer."""
 
-    __slots__ = ("_consumer", "_sample_percent", "is_simple")
+    __slots__ = ("_entropy", "_machine", "_sample_percent", "is_simple")
 
-    def __init__(self, consumer: "Consumer") -> None:
-        self._consumer = consumer
+    def __init__(self, machine: StateMachine, entropy: Entropy) -> None:
+        self._machine = machine
+        self._entropy = entropy
         self._sample_percent = 0
         # Whether a plain acknowledgement depends on nothing but its stream sequence.
         self.is_simple = False
 
-    def configure(self) -> None:
-        """Use the consumer's current configuration."""
-        percent = self._consumer.config.sample_freq.removesuffix("%")
+    def configure(self, config: ConsumerConfig) -> None:
+        """Use another configuration."""
+        percent = config.sample_freq.removesuffix("%")
         self._sample_percent = int(percent) if percent else 0
-        is_explicit = self._consumer.config.ack_policy is AckPolicy.EXPLICIT
+        is_explicit = config.ack_policy is AckPolicy.EXPLICIT
         self.is_simple = is_explicit and not self._sample_percent
 
-    def take(
+    def process_all(
         self,
         addresses: Sequence[AckAddress],
         replies: Sequence[bytes | None],
         payloads: Sequence[bytes],
         now_ns: int,
         out: Outbox,
-    ) -> bool:
-        """Process acknowledgements in order, then deliver the messages they make room for.
-
-        Returns what `Consumer.deliver` returns.
-        """
+        pull: PullNext,
+    ) -> None:
+        """Process acknowledgements in order; `pull` serves those that ask for the next message."""
         if self.is_simple and _ANY_PLAIN.issuperset(payloads):
             sequences = [address.stream_sequence for address in addresses]
-            return self.take_plain(sequences, replies, now_ns, out)
-        consumer = self._consumer
-        consumer.touch(now_ns)
+            self.process_plain(sequences, replies, now_ns, out)
+            return
         for address, reply, payload in zip(addresses, replies, payloads, strict=True):
-            self._process(address, reply, payload, now_ns, out)
-        return consumer.deliver(now_ns, out)
+            self._process(address, reply, payload, now_ns, out, pull)
 
-    def take_plain(
+    def process_plain(
         self,
         sequences: Sequence[int],
         replies: Sequence[bytes | None],
         now_ns: int,
         out: Outbox,
-    ) -> bool:
+    ) -> None:
         """Process plain acknowledgements of a consumer that `is_simple`, as one record."""
-        consumer = self._consumer
-        consumer.touch(now_ns)
-        pending, redelivered = consumer.state.pending, consumer.state.redelivered
+        machine = self._machine
+        pending, redelivered = machine.state.pending, machine.state.redelivered
         if len(sequences) == 1:
             if sequences[0] in pending or sequences[0] in redelivered:
-                consumer.record(Acked(consumer.name, sequences, now_ns), out)
+                machine.record(Acked(machine.name, sequences, now_ns), out)
         else:
             known = {each for each in sequences if each in pending or each in redelivered}
             if known:
-                consumer.record(Acked(consumer.name, sorted(known), now_ns), out)
+                machine.record(Acked(machine.name, sorted(known), now_ns), out)
         if any(replies):
             out.answered += [
                 reply
                 for sequence, reply in zip(sequences, replies, strict=True)
                 if reply is not None and self._is_delivered(sequence)
             ]
-        return consumer.deliver(now_ns, out)
 
     def _process(
-        self, address: AckAddress, reply: bytes | None, payload: bytes, now_ns: int, out: Outbox
+        self,
+        address: AckAddress,
+        reply: bytes | None,
+        payload: bytes,
+        now_ns: int,
+        out: Outbox,
+        pull: PullNext,
     ) -> None:
         is_answered = address.stream_sequence != 0
         if payload in _ANY_PLAIN:
@@ -106,7 +109,7 @@ class Acknowledging:
         elif payload.startswith(acks.NEXT):
             self._ack(address, now_ns, out, is_sampled=True)
             if reply is not None:
-                self._consumer.pull(reply, payload[len(acks.NEXT) :], now_ns, out)
+                pull(reply, payload[len(acks.NEXT) :], now_ns, out)
             return
         elif payload.startswith(acks.NAK):
             self._nak(address, payload, now_ns, out)
@@ -127,20 +130,20 @@ class Acknowledging:
 
     def _is_delivered(self, sequence: int) -> bool:
         """Whether the message with this sequence can have been delivered."""
-        consumer = self._consumer
-        return 0 <= sequence < consumer.cursor.sequence or consumer.config.flow_control
+        machine = self._machine
+        return 0 <= sequence < machine.position.cursor.sequence or machine.config.flow_control
 
     def _ack(self, address: AckAddress, now_ns: int, out: Outbox, is_sampled: bool) -> bool:
         """Acknowledge a message, or all up to it. Returns whether to confirm that."""
-        consumer = self._consumer
-        state, sequence = consumer.state, address.stream_sequence
+        machine = self._machine
+        state, sequence = machine.state, address.stream_sequence
         if not self._is_delivered(sequence):
             return False
-        if consumer.config.ack_policy is AckPolicy.EXPLICIT:
+        if machine.config.ack_policy is AckPolicy.EXPLICIT:
             if sequence in state.pending and is_sampled:
                 self._sample(address, now_ns, out)
             if sequence in state.pending or sequence in state.redelivered:
-                consumer.record(Acked(consumer.name, [sequence], now_ns), out)
+                machine.record(Acked(machine.name, [sequence], now_ns), out)
         elif address.consumer_sequence > state.floor_consumer and sequence > state.floor_stream:
             self.ack_all(address.consumer_sequence, sequence, now_ns, out)
         return True
@@ -149,20 +152,20 @@ class Acknowledging:
         self, consumer_sequence: int, stream_sequence: int, now_ns: int, out: Outbox
     ) -> None:
         """Acknowledge all messages up to one."""
-        consumer = self._consumer
-        state = consumer.state
+        machine = self._machine
+        state = machine.state
         # A receiver may name a sequence that was never delivered.
-        stream_sequence = min(stream_sequence, consumer.cursor.sequence - 1)
+        stream_sequence = min(stream_sequence, machine.position.cursor.sequence - 1)
         floor = (min(consumer_sequence, state.delivered_consumer), stream_sequence)
         sequences = state.unsettled_up_to(stream_sequence)
-        consumer.record(Acked(consumer.name, sequences, now_ns, floor), out)
+        machine.record(Acked(machine.name, sequences, now_ns, floor), out)
 
     @property
     def may_take_long(self) -> bool:
         """Whether one acknowledgement may stand for more messages than are settled in a turn."""
-        consumer = self._consumer
-        is_for_all = consumer.config.ack_policy is not AckPolicy.EXPLICIT
-        return is_for_all and len(consumer.state.pending) > ACKED_AT_ONCE_MAX
+        machine = self._machine
+        is_for_all = machine.config.ack_policy is not AckPolicy.EXPLICIT
+        return is_for_all and len(machine.state.pending) > ACKED_AT_ONCE_MAX
 
     def acking_ahead(
         self,
@@ -172,9 +175,10 @@ class Acknowledging:
         out: Outbox,
     ) -> Work[None]:
         """Acknowledge most messages that acknowledgements stand for, some at a time, so that
-        `take` finds few left. Each part is what an acknowledgement of its last message would be.
+        `process_all` finds few left. Each part is what an acknowledgement of its last message
+        would be.
         """
-        state = self._consumer.state
+        state = self._machine.state
         for address, payload in zip(addresses, payloads, strict=True):
             if payload not in _ANY_PLAIN and not payload.startswith((acks.NEXT, acks.TERM)):
                 continue
@@ -182,7 +186,7 @@ class Acknowledging:
                 continue
             if not self._is_delivered(address.stream_sequence):
                 continue
-            # The message of the acknowledgement itself is left to `take`.
+            # The message of the acknowledgement itself is left to `process_all`.
             last = address.stream_sequence - 1
             while part := state.pending_up_to(last, ACKED_AT_A_TIME):
                 self.ack_all(state.pending[part[-1]], part[-1], now_ns, out)
@@ -190,7 +194,7 @@ class Acknowledging:
 
     def confirm(self, header: bytes, now_ns: int, out: Outbox) -> None:
         """Acknowledge up to the sequences in the header of a flow control confirmation."""
-        state = self._consumer.state
+        state = self._machine.state
         stream_sequence = _number_in(header, _LAST_STREAM)
         consumer_sequence = _number_in(header, _LAST_CONSUMER)
         if consumer_sequence > state.floor_consumer and stream_sequence > state.floor_stream:
@@ -198,21 +202,19 @@ class Acknowledging:
 
     def _sample(self, address: AckAddress, now_ns: int, out: Outbox) -> None:
         percent = self._sample_percent
-        consumer = self._consumer
-        if percent <= 0 or (
-            percent < _PERCENT and consumer.stream.host.server.entropy.below(_PERCENT) > percent
-        ):
+        machine = self._machine
+        if percent <= 0 or (percent < _PERCENT and self._entropy.below(_PERCENT) > percent):
             return
         sequence = address.stream_sequence
-        delay_ns = now_ns - consumer.state.sent_ns[sequence]
+        delay_ns = now_ns - machine.state.sent_ns[sequence]
         out.events.append(
             AckSampled(address.consumer_sequence, sequence, delay_ns, address.deliveries)
         )
 
     def _nak(self, address: AckAddress, payload: bytes, now_ns: int, out: Outbox) -> None:
         """Send a message again, at once or after the delay that the payload asks for."""
-        consumer = self._consumer
-        state, sequence = consumer.state, address.stream_sequence
+        machine = self._machine
+        state, sequence = machine.state, address.stream_sequence
         is_in_range = (
             state.floor_consumer < address.consumer_sequence <= state.delivered_consumer + 1
         )
@@ -221,18 +223,18 @@ class Acknowledging:
         out.events.append(Naked(address.consumer_sequence, sequence, address.deliveries))
         delay_ns = acks.nak_delay_ns(payload)
         if delay_ns is None:
-            consumer.make_ready([sequence])
+            machine.make_ready([sequence])
             return
-        consumer.unready(sequence)
+        machine.unready(sequence)
         # A message is due one ack wait after it was sent, so its time of sending is set to that
         # long before the end of the delay.
-        sent_ns = now_ns + max(delay_ns, 0) - consumer.config.ack_wait
+        sent_ns = now_ns + max(delay_ns, 0) - machine.config.ack_wait
         self._postpone(sequence, sent_ns, out)
 
     def _postpone(self, sequence: int, sent_ns: int, out: Outbox) -> None:
-        consumer = self._consumer
-        if sequence in consumer.state.pending:
-            consumer.record(Postponed(consumer.name, [sequence], [sent_ns]), out)
+        machine = self._machine
+        if sequence in machine.state.pending:
+            machine.record(Postponed(machine.name, [sequence], [sent_ns]), out)
 
 
 def _number_in(header: bytes, name: bytes) -> int:

@@ -12,7 +12,7 @@ together.
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, final
+from typing import Final, final
 
 from headwater.base.emptying import Container
 from headwater.base.invariants import check
@@ -20,12 +20,13 @@ from headwater.base.sliced import Work, at_once
 from headwater.jetstream import error_codes
 from headwater.jetstream.config.consumer_config import AckPolicy
 from headwater.jetstream.config.stream_config import Retention
-from headwater.jetstream.consumers import codec, losses
+from headwater.jetstream.consumers import codec, images, losses
+from headwater.jetstream.consumers.images import ConsumerImage
 from headwater.jetstream.consumers.machine import Consumer
 from headwater.jetstream.consumers.outbox import Event
 from headwater.jetstream.consumers.records import (
     CONSUMER_RECORDS,
-    LONG_RECORDS,
+    STEP_RECORDS,
     ConsumerConfigured,
     ConsumerCreated,
     ConsumerDeleted,
@@ -39,14 +40,15 @@ from headwater.jetstream.consumers.records import (
 from headwater.jetstream.consumers.retention import InterestCounts
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.records import Record
+from headwater.jetstream.streams.host import Host
+from headwater.jetstream.streams.view import StreamView
 from headwater.store.log.file_log import FileLog
-from headwater.store.log.message_log import ALL_SUBJECTS, DiskFullError, OfflineError, StoreError
+from headwater.store.log.message_log import ALL_SUBJECTS, DiskFullError, StoreError
 from headwater.subjects.grammar import is_subset, matches
 from headwater.subjects.index import SubscriptionIndex
 
-if TYPE_CHECKING:
-    from headwater.jetstream.streams.stream import Stream
-
+# This many entries, a few MiB, wait on a full disk before they are replaced by the state.
+UNWRITTEN_MAX: Final = 65_536
 # Kinds of findings of a log after which entries of consumers may be missing.
 _LOSSES: Final = frozenset(("ahead", "damaged", "unreadable"))
 
@@ -67,8 +69,9 @@ class _Group:
 class Consumers:
     """All consumers of one stream."""
 
-    def __init__(self, stream: "Stream") -> None:
+    def __init__(self, stream: StreamView, host: Host) -> None:
         self._stream = stream
+        self._host = host
         self.by_name: dict[str, Consumer] = {}
         self._groups: dict[bytes, _Group] = {}
         self._index: SubscriptionIndex[_Group] = SubscriptionIndex()
@@ -77,14 +80,13 @@ class Consumers:
         # Whether records are committed later than they are proposed, so that consumers are ahead
         # of the log and may have to undo records.
         self.commits_later = False
-        # Encoded records for the next write to the journal.
+        # Encoded records that join the queue of the journal with the next removal, or when the
+        # queue is written.
         self._unwritten: list[tuple[int, bytes]] = []
-        # Whether the journal lacks records because the disk was full. Until the journal is
-        # rewritten as a whole, nothing is added to it.
-        self.is_owed = False
         # Events of consumers whose messages left the stream, for the advisories about them.
         self.events: list[tuple[Consumer, Event]] = []
-        # Consumers that may have room for others since messages left the stream, in order.
+        # Consumers that may have messages to deliver since messages left the stream, or since a
+        # delivery was undone, in order.
         self._freed: dict[str, Consumer] = {}
         # Consumers with messages that are delivered and not yet acknowledged or given up, by name.
         # The removal of a message costs nothing for the others.
@@ -147,8 +149,14 @@ class Consumers:
         """The containers to empty after the deletion of the stream, each possibly large."""
         containers = self._counts.abandon()
         for consumer in self:
-            containers += [consumer.last_per_subject, consumer.state.pending]
+            containers += [consumer.position.last_per_subject, consumer.state.pending]
         return containers
+
+    def commit_later(self) -> None:
+        """Expect records to be committed later than they are proposed, from now on."""
+        self.commits_later = True
+        for consumer in self:
+            consumer.machine.commits_later = True
 
     # --- by subject ----------------------------------------------------------------------------
 
@@ -166,7 +174,7 @@ class Consumers:
         if is_waiting == consumer.is_noted_waiting:
             return
         consumer.is_noted_waiting = is_waiting
-        for pattern in consumer.patterns:
+        for pattern in consumer.position.patterns:
             group = self._groups.get(pattern)
             if group is None:
                 continue
@@ -191,7 +199,7 @@ class Consumers:
         return [*found.values()] if len(found) < 2 else [found[name] for name in sorted(found)]
 
     def _join(self, consumer: Consumer) -> None:
-        for pattern in consumer.patterns:
+        for pattern in consumer.position.patterns:
             group = self._groups.get(pattern)
             if group is None:
                 group = self._groups[pattern] = _Group()
@@ -200,7 +208,7 @@ class Consumers:
 
     def _leave(self, consumer: Consumer) -> None:
         consumer.is_noted_waiting = False
-        for pattern in consumer.patterns:
+        for pattern in consumer.position.patterns:
             group = self._groups[pattern]
             del group.consumers[consumer.name]
             if group.waiting.pop(consumer.name, None) is not None:
@@ -225,44 +233,36 @@ class Consumers:
 
     @property
     def has_unwritten(self) -> bool:
-        """Whether the next write to the journal has entries."""
-        return bool(self._unwritten) or self.is_owed
+        """Whether entries wait for the next write to the journal."""
+        return bool(self._unwritten) or self._stream.log.has_queued_journal
 
     def take_unwritten(self) -> list[tuple[int, bytes]]:
-        """Remove and return the entries for this write; none while the journal `is_owed` others."""
+        """Remove and return the entries that join the queue of the journal now."""
         entries = self._unwritten
         self._unwritten = []
-        return [] if self.is_owed else entries
+        return entries
+
+    def queue_unwritten(self) -> None:
+        """Have the entries join the queue of the journal: they follow from what is queued."""
+        if self._unwritten:
+            self._stream.log.write_entries(self.take_unwritten())
 
     def flush(self) -> None:
-        """Write the waiting entries. Raises StoreError; on a full disk they are owed."""
-        if self.is_owed:
-            self._rewrite_journal()
-        elif self._unwritten:
-            try:
-                self._stream.log.write_entries(self.take_unwritten())
-            except DiskFullError:
-                self.is_owed = True
-                raise
-
-    def _rewrite_journal(self) -> None:
-        """Replace the journal by the current state. Raises StoreError; all is still owed then."""
+        """Write all waiting entries to the journal. Raises StoreError; without room they wait."""
         log = self._stream.log
-        self._unwritten = []
-        if not isinstance(log, FileLog):
-            self.is_owed = False
-            return
-        if log.is_full or log.is_rewriting:
-            raise DiskFullError(f"{self._stream.name}: no room was left for entries of consumers")
-        # The rewritten journal has the current state, and with it all that was owed.
-        self.is_owed = False
-        try:
-            log.rewrite_journal_now()
-        except OfflineError:
-            raise
-        except StoreError as error:
-            self.is_owed = True
-            raise DiskFullError(str(error)) from error
+        if self._unwritten and not log.is_full:
+            log.write_entries(self.take_unwritten())
+        # On a full disk, removals may still find room in the reserve.
+        log.write_journal()
+        if self._unwritten:
+            if len(self._unwritten) > UNWRITTEN_MAX + 2 * len(self.by_name):
+                self._shorten_unwritten()
+            raise DiskFullError(f"{self._stream.name}: no room is left for entries of consumers")
+
+    def _shorten_unwritten(self) -> None:
+        """Replace the waiting entries by fewer ones, which say the same: a disk may stay full."""
+        deleted = [entry for entry in self._unwritten if entry[0] == codec.DELETED]
+        self._unwritten = [*dict.fromkeys(deleted), *self.snapshot()]
 
     def apply(self, record: ConsumerRecord) -> list[int]:
         """Apply a record that is committed. Returns the messages that leave the stream.
@@ -270,7 +270,7 @@ class Consumers:
         A consumer has applied the records of its own steps ahead. All other records, as of a
         replica, are applied to it now.
         """
-        if isinstance(record, LONG_RECORDS):
+        if not isinstance(record, STEP_RECORDS):
             return at_once(self.applying(record))
         consumer = self.by_name.get(record.name)
         if consumer is None:
@@ -278,14 +278,14 @@ class Consumers:
             return []
         if not consumer.config.mem_storage:
             self._unwritten.append(codec.encode(record))
-        ahead = consumer.ahead
+        ahead = consumer.machine.ahead
         if ahead and ahead[0][0] is record:
             _, released, _ = ahead.popleft()
         elif ahead:
             with _at_commit(consumer):
-                released = consumer.apply(record)
+                released = consumer.machine.apply(record)
         else:
-            released = consumer.apply(record)
+            released = consumer.machine.apply(record)
         if self.commits_later and isinstance(record, Delivered):
             self._drop_missing(consumer, record.sequences)
         self._note_holding(consumer)
@@ -303,7 +303,8 @@ class Consumers:
     def retreat(self, records: Iterable[Record]) -> None:
         """Undo records that will not be committed: the last ones that were proposed.
 
-        Records that no consumer is ahead with have no effect, and need not be undone.
+        Records that no consumer is ahead with have no effect, and need not be undone. Messages
+        whose delivery is undone are to be delivered, also to a client that waits already.
         """
         by_name: defaultdict[str, list[ConsumerRecord]] = defaultdict(list)
         for record in records:
@@ -312,8 +313,9 @@ class Consumers:
         for name, forgotten in by_name.items():
             consumer = self.by_name.get(name)
             if consumer is not None:
-                consumer.forget_ahead(forgotten)
+                consumer.machine.forget_ahead(forgotten)
                 self._note_holding(consumer)
+                self._freed[name] = consumer
 
     def applying(self, record: LongRecord) -> Work[list[int]]:
         """Apply a record that may visit every message of the stream, some messages at a time."""
@@ -350,15 +352,8 @@ class Consumers:
         return [*sequences]
 
     def _creating(self, record: ConsumerCreated) -> Work[None]:
-        consumer = Consumer(
-            self._stream,
-            record.name,
-            record.config,
-            record.created_ns,
-            record.start_sequence,
-            record.lasts_until,
-        )
-        yield from consumer.placing()
+        consumer = Consumer(self._stream, self._host, record, self.commits_later)
+        yield from consumer.position.placing(consumer.state)
         if self._retention is Retention.INTEREST:
             yield from self._counts.needing((yield from self._gathering_needs(consumer)))
         self.by_name[record.name] = consumer
@@ -408,14 +403,14 @@ class Consumers:
 
     def _note_place(self, consumer: Consumer) -> None:
         """Note whether a consumer begins beyond the visible end of the stream."""
-        if consumer.cursor.sequence > self._stream.visible_sequence + 1:
+        if consumer.position.cursor.sequence > self._stream.visible_sequence + 1:
             self._beyond_end[consumer.name] = consumer
         else:
             self._beyond_end.pop(consumer.name, None)
 
     def _note_holding(self, consumer: Consumer) -> None:
         """Note whether removed messages may concern a consumer."""
-        if consumer.state.pending or consumer.state.redelivered or consumer.ahead:
+        if consumer.state.pending or consumer.state.redelivered or consumer.machine.ahead:
             self._holding[consumer.name] = consumer
         else:
             self._holding.pop(consumer.name, None)
@@ -423,13 +418,13 @@ class Consumers:
     def _gathering_needs(self, consumer: Consumer) -> Work[list[int]]:
         """Every message of the stream that a consumer has not acknowledged, in order."""
         state, log = consumer.state, self._stream.log
-        begin, end = consumer.cursor.sequence, self._stream.visible_sequence + 1
-        to_come = yield from log.filter(consumer.patterns).gathering(end, begin)
+        begin, end = consumer.position.cursor.sequence, self._stream.visible_sequence + 1
+        to_come = yield from log.filter(consumer.position.patterns).gathering(end, begin)
         has = log.index.has
         sent = {each for each in (*state.pending, *state.redelivered) if has(each)}
-        if not sent and not consumer.last_per_subject:
+        if not sent and not consumer.position.last_per_subject:
             return to_come
-        sent.update(consumer.last_per_subject)
+        sent.update(consumer.position.last_per_subject)
         # Usually all sent messages are before `begin`, and two sorted parts follow each other.
         before = [each for each in sent if each < begin]
         if len(before) < len(sent):
@@ -455,11 +450,12 @@ class Consumers:
         """Release messages for consumers that begin later. Returns those that no other needs."""
         needless: list[int] = []
         for consumer in [*self._beyond_end.values()]:
-            end = consumer.cursor.sequence
+            end = consumer.position.cursor.sequence
             needless += self._counts.released(
                 sequence
                 for sequence, subject in enumerate(subjects, first_sequence)
-                if sequence < end and any(matches(each, subject) for each in consumer.patterns)
+                if sequence < end
+                and any(matches(each, subject) for each in consumer.position.patterns)
             )
             self._note_place(consumer)
         return needless
@@ -471,9 +467,9 @@ class Consumers:
         if self._retention is Retention.INTEREST:
             yield from self._counts.forgetting(sequences)
         for consumer in [*self._holding.values()]:
-            if not consumer.is_undoable:
+            if not consumer.machine.is_undoable:
                 self._follow_removal(consumer, sequences)
-            elif consumer.knows_any(sequences):
+            elif consumer.machine.knows_any(sequences):
                 with _at_commit(consumer):
                     self._follow_removal(consumer, sequences)
 
@@ -504,7 +500,7 @@ class Consumers:
         name, state, log = consumer.name, consumer.state, self._stream.log
         has, first_sequence = log.index.has, log.first_sequence
         if pattern != ALL_SUBJECTS:
-            if not all(is_subset(each, pattern) for each in consumer.patterns):
+            if not all(is_subset(each, pattern) for each in consumer.position.patterns):
                 return losses.after_partial_purge(name, state, has)
             following = log.next_sequence_of((pattern,), first_sequence)
             first_sequence = following or log.last_sequence + 1
@@ -514,7 +510,7 @@ class Consumers:
         """Apply the record that follows from removed messages, and write it to the journal."""
         if record is not None:
             self.write_down(record)
-            consumer.apply(record)
+            consumer.machine.apply(record)
             self._note_holding(consumer)
             self._freed[consumer.name] = consumer
 
@@ -529,6 +525,12 @@ class Consumers:
             return []
         freed, self._freed = self._freed, {}
         return [*freed.values()]
+
+    def forget_news(self) -> None:
+        """Forget events, consumers with room and deleted consumers: no client is told of them."""
+        self.events.clear()
+        self._freed.clear()
+        self.closed.clear()
 
     def reconfiguring(self, before: Retention) -> Work[list[int]]:
         """Follow a new configuration of the stream. Returns the messages that no consumer needs."""
@@ -561,7 +563,7 @@ class Consumers:
             except StoreError as error:
                 self.findings.append(str(error))
         for consumer in self:
-            consumer.recovered()
+            consumer.machine.recovered()
             self._note_place(consumer)
             self._note_holding(consumer)
         if self._retention is not Retention.INTEREST:
@@ -606,10 +608,12 @@ class Consumers:
             self._forget(consumer)
         elif isinstance(record, ConsumerConfigured):
             self._leave(consumer)
-            consumer.apply(record)
+            at_once(consumer.applying(record))
             self._join(consumer)
+        elif isinstance(record, ConsumerReset):
+            at_once(consumer.applying(record))
         else:
-            consumer.apply(record)
+            consumer.machine.apply(record)
 
     def snapshot(self) -> list[tuple[int, bytes]]:
         """All consumers as the shortest sequence of entries that restores them.
@@ -632,6 +636,32 @@ class Consumers:
                 entries.append(codec.encode_state(consumer.name, consumer.state))
         return entries
 
+    def encode_images(self) -> tuple[int, list[bytes]]:
+        """All consumers for another replica, also those in memory, as `restoring` takes them, and
+        the sequence up to which messages are kept.
+
+        Records that are not committed are not part of them.
+        """
+        found: list[bytes] = []
+        for consumer in self:
+            with _at_commit(consumer):
+                found.append(images.encode_image(consumer))
+        return self._kept_until, found
+
+    def restoring(self, kept_until: int, found: Iterable[ConsumerImage]) -> Work[None]:
+        """Create the consumers that another replica has, in a stream without consumers."""
+        self._kept_until = kept_until
+        for image in found:
+            consumer = Consumer(self._stream, self._host, image.created, self.commits_later)
+            yield from images.restoring(consumer, image)
+            self.by_name[consumer.name] = consumer
+            self._join(consumer)
+            self._note_place(consumer)
+            self._note_holding(consumer)
+        if self._retention is Retention.INTEREST:
+            # Messages that no consumer needs leave the stream by records alone.
+            yield from self._counting_needs()
+
     def dump(self) -> list[object]:
         """The committed state of all consumers, by name."""
         dumps: list[object] = []
@@ -648,11 +678,11 @@ def _at_commit(consumer: Consumer) -> Iterator[None]:
 
     A change of the stream that is committed before them comes before them, as in the log.
     """
-    if not consumer.is_undoable:
+    if not consumer.machine.is_undoable:
         yield
         return
-    consumer.take_back()
+    consumer.machine.take_back()
     try:
         yield
     finally:
-        consumer.apply_again()
+        consumer.machine.apply_again()

@@ -8,8 +8,9 @@ Messages to one receiver take the short way, as lists from the log to the receiv
 have to be counted or shared among receivers are sent one by one.
 """
 
-from typing import TYPE_CHECKING, Final, final
+from typing import Final, final
 
+from headwater.jetstream.config.consumer_config import ConsumerConfig, PriorityPolicy
 from headwater.jetstream.consumers.outbox import (
     REMOVED_REASON,
     DeliveriesExceeded,
@@ -17,18 +18,23 @@ from headwater.jetstream.consumers.outbox import (
     Outbox,
     Terminated,
 )
+from headwater.jetstream.consumers.pace import Pace, pace_of
+from headwater.jetstream.consumers.pull import PullQueue
 from headwater.jetstream.consumers.push import Push
 from headwater.jetstream.consumers.records import Acked, Delivered, Exhausted
+from headwater.jetstream.consumers.state_machine import StateMachine
+from headwater.jetstream.streams.view import StreamView
 from headwater.store.log.message_log import MessageBatch, StoredMessage
 from headwater.wire.headers import with_lines
-
-if TYPE_CHECKING:
-    from headwater.jetstream.consumers.machine import Consumer
 
 # The limits of one consumer in a turn, so that other consumers are served too.
 TURN_MESSAGES_MAX: Final = 1024
 TURN_BYTES_MAX: Final = 1024 * 1024
 
+_HEARTBEAT: Final = (
+    b"NATS/1.0 100 Idle Heartbeat\r\nNats-Last-Consumer: %d\r\nNats-Last-Stream: %d\r\n"
+)
+_STALLED: Final = b"Nats-Consumer-Stalled: %b\r\n"
 _PIN_LINE: Final = b"Nats-Pin-Id: %b\r\n"
 _SIZE_LINE: Final = b"Nats-Msg-Size: %d\r\n"
 
@@ -37,10 +43,41 @@ _SIZE_LINE: Final = b"Nats-Msg-Size: %d\r\n"
 class Delivery:
     """The sending side of one consumer."""
 
-    __slots__ = ("_consumer", "is_held", "is_stalled", "pending", "unacknowledged")
+    __slots__ = (
+        "_machine",
+        "_pace",
+        "_pulls",
+        "_push",
+        "_reply_prefix",
+        "_stream",
+        "held_until_ns",
+        "is_held",
+        "is_pinning",
+        "is_stalled",
+        "paused_until_ns",
+        "pending",
+        "unacknowledged",
+    )
 
-    def __init__(self, consumer: "Consumer") -> None:
-        self._consumer = consumer
+    def __init__(
+        self,
+        machine: StateMachine,
+        stream: StreamView,
+        pulls: PullQueue | None,
+        push: Push | None,
+    ) -> None:
+        self._machine = machine
+        self._stream = stream
+        self._pulls = pulls
+        self._push = push
+        self._pace: Pace | None = None
+        prefix = f"$JS.ACK.{stream.name}.{machine.name}."
+        self._reply_prefix = prefix.encode(errors="surrogateescape")
+        # Whether messages carry the id of the pinned client.
+        self.is_pinning = False
+        # Until when the consumer is paused, and until when the pace lets no message go.
+        self.paused_until_ns = 0
+        self.held_until_ns = 0
         # Whether delivery is held until the consumer's runner releases it.
         self.is_held = False
         # Whether delivery stopped because too many messages are not acknowledged.
@@ -49,39 +86,57 @@ class Delivery:
         self.pending = 0
         self.unacknowledged = 0
 
+    def configure(self, config: ConsumerConfig, burst_bytes: int) -> None:
+        """Use another configuration; a pace lets `burst_bytes` go at once."""
+        self.is_pinning = config.priority_policy is PriorityPolicy.PINNED_CLIENT
+        self.paused_until_ns = config.pause_until_ns or 0
+        self._pace = pace_of(config, burst_bytes, self._stream.visible_sequence)
+
     def run(self, now_ns: int, out: Outbox) -> bool:
         """Send the messages that can be sent, to receivers that wait for some.
 
         Returns whether more may be left.
         """
-        consumer = self._consumer
+        machine = self._machine
         self.is_stalled = False
         more = False
         if self.is_held:
             return False
-        if not consumer.is_paused(now_ns) and now_ns >= consumer.held_until_ns:
-            consumer.held_until_ns = 0
-            if consumer.ready and self._send_again(now_ns, out) == TURN_MESSAGES_MAX:
+        if now_ns >= self.paused_until_ns and now_ns >= self.held_until_ns:
+            self.held_until_ns = 0
+            if machine.ready and self._send_again(now_ns, out) == TURN_MESSAGES_MAX:
                 more = True
-            elif not consumer.ready:
+            elif not machine.ready:
                 more = self._send_new(now_ns, out)
-        pulls = consumer.pulls
-        is_waited_for = more or self.is_stalled or consumer.held_until_ns
+        pulls = self._pulls
+        is_waited_for = more or self.is_stalled or self.held_until_ns
         if pulls is not None and pulls.hurried and not is_waited_for:
-            pulls.look_through(now_ns, True, out, consumer.heartbeat())
+            pulls.look_through(now_ns, True, out, self.heartbeat())
         return more
+
+    def heartbeat(self) -> bytes:
+        """The idle heartbeat, a status with the last sequences."""
+        position, state = self._machine.position, self._machine.state
+        last_stream = max(position.cursor.sequence - 1, 0)
+        if position.last_per_subject:
+            last_stream = state.delivered_stream
+        header = _HEARTBEAT % (state.delivered_consumer, last_stream)
+        flow = None if self._push is None else self._push.flow
+        if flow is not None and flow.asked:
+            header += _STALLED % flow.asked
+        return header + b"\r\n"
 
     # --- redeliveries --------------------------------------------------------------------------
 
     def _send_again(self, now_ns: int, out: Outbox) -> int:
         """Send messages of the queue of redeliveries. Returns their number."""
-        consumer = self._consumer
+        machine = self._machine
         count = 0
-        while consumer.ready and count < TURN_MESSAGES_MAX:
-            sequences = consumer.first_ready(TURN_MESSAGES_MAX - count)
+        while machine.ready and count < TURN_MESSAGES_MAX:
+            sequences = machine.first_ready(TURN_MESSAGES_MAX - count)
             again, is_through = self._send_some_again(sequences, now_ns, out)
             if again:
-                consumer.record(Delivered(consumer.name, again, (), now_ns), out)
+                machine.record(Delivered(machine.name, again, (), now_ns), out)
             count += len(again)
             if not is_through:
                 break
@@ -94,21 +149,21 @@ class Delivery:
 
         Returns those that were sent, and False if a message had no receiver.
         """
-        consumer = self._consumer
+        machine = self._machine
         again: list[int] = []
         for sequence in sequences:
             if not self._has_receiver():
                 return again, False
-            deliveries = consumer.deliveries_of(sequence)
-            if 0 < consumer.config.max_deliver <= deliveries:
+            deliveries = machine.deliveries_of(sequence)
+            if 0 < machine.config.max_deliver <= deliveries:
                 out.events.append(DeliveriesExceeded(sequence, deliveries))
-                consumer.record(Exhausted(consumer.name, [sequence]), out)
+                machine.record(Exhausted(machine.name, [sequence]), out)
                 continue
-            message = consumer.stream.message(sequence)
+            message = self._stream.message(sequence)
             if message is None:
-                pending = consumer.state.pending[sequence]
+                pending = machine.state.pending[sequence]
                 out.events.append(Terminated(pending, sequence, deliveries, REMOVED_REASON))
-                consumer.record(Acked(consumer.name, [sequence], now_ns), out)
+                machine.record(Acked(machine.name, [sequence], now_ns), out)
                 continue
             if not self._send_one(message, deliveries + 1, len(again), now_ns, out):
                 return again, False
@@ -116,99 +171,64 @@ class Delivery:
         return again, True
 
     def _has_receiver(self) -> bool:
-        consumer = self._consumer
-        if consumer.pulls is not None:
-            return bool(consumer.pulls.waiting)
-        return consumer.push is not None and consumer.push.is_open
+        if self._pulls is not None:
+            return bool(self._pulls.waiting)
+        return self._push is not None and self._push.is_open
 
     # --- new messages --------------------------------------------------------------------------
 
     def _send_new(self, now_ns: int, out: Outbox) -> bool:
         """Send messages for the first time. Returns whether there are more."""
-        consumer = self._consumer
+        machine = self._machine
         count = self._wanted()
-        limit = consumer.config.max_ack_pending
+        limit = machine.config.max_ack_pending
         if limit > 0:
-            room = limit - len(consumer.state.pending)
+            room = limit - len(machine.state.pending)
             if room <= 0:
                 self.is_stalled = True
                 return False
             count = min(count, room)
         if count <= 0:
             return False
-        found = self._read(min(count, TURN_MESSAGES_MAX))
+        found = machine.position.read(min(count, TURN_MESSAGES_MAX), TURN_BYTES_MAX)
         count = len(found.sequences)
         if not count:
-            self._arrive_at_end()
+            machine.position.arrive_at_end()
             return False
-        pending = consumer.pending_count()
+        pending = machine.position.pending_count()
         sent = self._send_all(found, pending, now_ns, out)
         if sent:
-            consumer.record(Delivered(consumer.name, (), found.sequences[:sent], now_ns), out)
+            machine.record(Delivered(machine.name, (), found.sequences[:sent], now_ns), out)
         if sent < count:
             return False
         if pending == sent:
             if self._wanted() > 0:
                 # Without a waiting request the consumer searches no further.
-                self._arrive_at_end()
+                machine.position.arrive_at_end()
             return False
-        if 0 < limit <= len(consumer.state.pending):
+        if 0 < limit <= len(machine.state.pending):
             self.is_stalled = self._wanted() > 0
             return False
         return self._wanted() > 0
 
     def _wanted(self) -> int:
         """The number of messages that receivers would take now."""
-        consumer = self._consumer
-        if consumer.pulls is not None:
-            return consumer.pulls.wanted
-        return TURN_MESSAGES_MAX if consumer.push is not None and consumer.push.is_open else 0
-
-    def _read(self, count: int) -> MessageBatch:
-        consumer = self._consumer
-        stream = consumer.stream
-        last_per_subject = consumer.last_per_subject
-        while last_per_subject:
-            wanted = [last_per_subject[place] for place in range(min(count, len(last_per_subject)))]
-            found = stream.log.read_at(wanted, TURN_BYTES_MAX)
-            if len(found):
-                return found
-            # None of these messages exists any more.
-            for _ in wanted:
-                last_per_subject.popleft()
-        end = stream.visible_sequence + 1
-        begin = consumer.cursor.sequence
-        if begin >= end:
-            return MessageBatch()
-        if not consumer.has_filter and end >= stream.log.index.next_sequence:
-            return stream.log.read(begin, count, TURN_BYTES_MAX)
-        while wanted := consumer.cursor.next_sequences(end, count):
-            found = stream.log.read_at(wanted, TURN_BYTES_MAX)
-            if len(found):
-                return found
-            # None of these messages can be read.
-            consumer.cursor.move(wanted[-1] + 1)
-        return MessageBatch()
-
-    def _arrive_at_end(self) -> None:
-        """Move the position to the visible end, past messages that do not match."""
-        consumer = self._consumer
-        end = consumer.stream.visible_sequence + 1
-        if not consumer.last_per_subject and consumer.cursor.sequence < end:
-            consumer.cursor.move(end)
+        if self._pulls is not None:
+            return self._pulls.wanted
+        return TURN_MESSAGES_MAX if self._push is not None and self._push.is_open else 0
 
     def _send_all(self, found: MessageBatch, pending: int, now_ns: int, out: Outbox) -> int:
         """Send as many of the messages as possible. Returns their number."""
-        consumer = self._consumer
-        config = consumer.config
-        if consumer.pace is None and not config.headers_only:
-            if consumer.pulls is not None:
-                receivers = consumer.pulls.share(len(found.sequences), now_ns, out)
+        machine = self._machine
+        config = machine.config
+        if self._pace is None and not config.headers_only:
+            if self._pulls is not None:
+                receivers = self._pulls.share(len(found.sequences), now_ns, out)
                 if receivers:
                     self._send_lists(receivers, found, pending, out)
                     return len(receivers)
-            elif consumer.push is not None:
-                return self._push_all(consumer.push, found, pending, now_ns, out)
+            elif self._push is not None:
+                return self._push_all(self._push, found, pending, now_ns, out)
         for position, sequence in enumerate(found.sequences):
             message = StoredMessage(
                 sequence,
@@ -264,12 +284,15 @@ class Delivery:
 
     def _replies(self, found: MessageBatch, count: int, pending: int) -> list[bytes]:
         """The reply subjects, by which receivers acknowledge, of the first `count` messages."""
-        consumer = self._consumer
-        first = consumer.state.delivered_consumer + 1
+        machine = self._machine
+        first = machine.state.delivered_consumer + 1
+        if count == 1:
+            place = found.sequences[0], first, found.timestamps_ns[0], pending - 1
+            return [b"%b1.%d.%d.%d.%d" % (self._reply_prefix, *place)]
         return [
             b"%b1.%d.%d.%d.%d" % (prefix, sequence, number, stored_ns, left)
             for prefix, sequence, number, stored_ns, left in zip(
-                [consumer.reply_prefix] * count,
+                [self._reply_prefix] * count,
                 found.sequences,
                 range(first, first + count),
                 found.timestamps_ns,
@@ -291,41 +314,41 @@ class Delivery:
 
         `sent_before` is the number of messages of this turn that are not recorded yet.
         """
-        consumer = self._consumer
+        machine = self._machine
         header, payload = message.header, message.payload
-        if consumer.config.headers_only:
+        if machine.config.headers_only:
             header = with_lines(header, _SIZE_LINE % len(payload))
             payload = b""
         reply = b"%b%d.%d.%d.%d.%d" % (
-            consumer.reply_prefix,
+            self._reply_prefix,
             deliveries,
             message.sequence,
-            consumer.state.delivered_consumer + sent_before + 1,
+            machine.state.delivered_consumer + sent_before + 1,
             message.timestamp_ns,
-            consumer.pending_count() if pending < 0 else pending,
+            machine.position.pending_count() if pending < 0 else pending,
         )
         size = len(message.subject) + len(reply) + len(header) + len(payload)
-        pace = consumer.pace
+        pace = self._pace
         if pace is not None:
             earliest_ns = pace.earliest_ns(message.sequence, message.timestamp_ns, size, now_ns)
             if earliest_ns > now_ns:
-                consumer.held_until_ns = earliest_ns
+                self.held_until_ns = earliest_ns
                 return False
-        if consumer.pulls is not None:
+        if self._pulls is not None:
             is_new = pending >= 0
-            self.pending = pending + 1 if is_new else consumer.pending_count() + 1
-            self.unacknowledged = len(consumer.state.pending) + (sent_before if is_new else 0)
-            request = consumer.pulls.next(size, now_ns, out)
+            self.pending = pending + 1 if is_new else machine.position.pending_count() + 1
+            self.unacknowledged = len(machine.state.pending) + (sent_before if is_new else 0)
+            request = self._pulls.next(size, now_ns, out)
             if request is None:
                 return False
-            if consumer.is_pinning:
-                header = with_lines(header, _PIN_LINE % consumer.pin_id.encode())
+            if self.is_pinning:
+                header = with_lines(header, _PIN_LINE % machine.state.pin_id.encode())
             out.sends.append(
                 Messages(request.reply, [message.subject], [reply], [header], [payload])
             )
-            consumer.pulls.served(request, 1, now_ns, out)
+            self._pulls.served(request, 1, now_ns, out)
         else:
-            push = consumer.push
+            push = self._push
             if push is None or not push.is_open:
                 return False
             out.sends.append(
@@ -339,12 +362,5 @@ class Delivery:
 
 def _part(to: bytes, found: MessageBatch, replies: list[bytes], begin: int, end: int) -> Messages:
     """A slice of the messages, for one receiver."""
-    if begin == 0 and end == len(found.sequences):
-        return Messages(to, found.subjects, replies, found.headers, found.payloads)
-    return Messages(
-        to,
-        found.subjects[begin:end],
-        replies[begin:end],
-        found.headers[begin:end],
-        found.payloads[begin:end],
-    )
+    messages = Messages(to, found.subjects, replies, found.headers, found.payloads)
+    return messages if begin == 0 and end == len(found.payloads) else messages.part(begin, end)

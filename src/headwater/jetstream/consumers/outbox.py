@@ -6,6 +6,7 @@ the facts of an advisory or a metric that only the consumer knows.
 
 from typing import Final, NamedTuple, TypeAlias, final
 
+from headwater.base.columns import MessageColumns
 from headwater.jetstream.records import Record
 
 # The reason in the advisory about a message that left the stream before it was acknowledged.
@@ -13,10 +14,13 @@ REMOVED_REASON: Final = "Unacknowledged message was deleted"
 
 
 @final
-class Messages:
+class Messages(MessageColumns):
     """Messages of the stream for the subscribers of `to`, each with its subject and reply."""
 
-    __slots__ = ("headers", "payloads", "replies", "subjects", "to")
+    __slots__ = ("headers", "replies", "to")
+
+    COLUMNS = ("subjects", "replies", "headers", "payloads")
+    SHARED = ("to",)
 
     def __init__(
         self,

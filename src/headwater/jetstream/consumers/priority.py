@@ -9,6 +9,7 @@ from typing import Protocol, final
 
 from headwater.jetstream.config.consumer_config import ConsumerConfig, PriorityPolicy
 from headwater.jetstream.consumers.outbox import Outbox
+from headwater.jetstream.consumers.pin import Pin
 from headwater.jetstream.consumers.pull import (
     LATER,
     SERVE,
@@ -20,27 +21,6 @@ from headwater.jetstream.consumers.pull import (
 )
 
 _PIN_MISMATCH = b"NATS/1.0 423 Nats-Pin-Id mismatch\r\n\r\n"
-
-
-class Pinning(Protocol):
-    """A consumer that can be pinned to a client."""
-
-    @property
-    def pin_id(self) -> str:
-        """The id of the pinned client; empty if no client is pinned."""
-        ...
-
-    def pin(self, group: str, now_ns: int, out: Outbox) -> str:
-        """Pin a new client. Returns its id."""
-        ...
-
-    def keep_pinned(self, now_ns: int) -> None:
-        """Restart the timeout of the pinned client."""
-        ...
-
-    def unpin_unserved(self, out: Outbox) -> None:
-        """Unpin the client that was just pinned, because it got no message."""
-        ...
 
 
 class Load(Protocol):
@@ -86,31 +66,31 @@ class OverflowGate:
 class PinnedGate:
     """Serves one client, known by the id that it got with its first message."""
 
-    __slots__ = ("_consumer", "_newly_pinned")
+    __slots__ = ("_newly_pinned", "_pin")
 
-    def __init__(self, consumer: Pinning) -> None:
-        self._consumer = consumer
+    def __init__(self, pin: Pin) -> None:
+        self._pin = pin
         self._newly_pinned: PullRequest | None = None
 
     def check(self, request: PullRequest, now_ns: int) -> None:
         """Restart the timeout for a request of the pinned client; refuse one with another id."""
-        pin_id = self._consumer.pin_id
+        pin_id = self._pin.pin_id
         if not pin_id or not request.group:
             return
         if request.pin_id == pin_id:
-            self._consumer.keep_pinned(now_ns)
+            self._pin.keep_pinned(now_ns)
         elif request.pin_id:
             raise PullRefusedError(_PIN_MISMATCH)
 
     def judge(self, request: PullRequest, now_ns: int, out: Outbox) -> Verdict:
         """Serve the pinned client; without one, pin the client of this request."""
         self._newly_pinned = None
-        pin_id = self._consumer.pin_id
+        pin_id = self._pin.pin_id
         if not pin_id:
             if request.pin_id:
                 return WRONG
             if request.group:
-                request.pin_id = self._consumer.pin(request.group, now_ns, out)
+                request.pin_id = self._pin.pin(request.group, now_ns, out)
                 self._newly_pinned = request
             return SERVE
         if request.pin_id == pin_id:
@@ -120,13 +100,13 @@ class PinnedGate:
     def unserved(self, request: PullRequest, out: Outbox) -> None:
         """Unpin a client that was pinned for a message which is too large for its request."""
         if request is self._newly_pinned:
-            self._consumer.unpin_unserved(out)
+            self._pin.unpin_unserved(out)
 
 
-def gate_of(config: ConsumerConfig, consumer: Pinning, load: Load) -> Gate | None:
+def gate_of(config: ConsumerConfig, pin: Pin, load: Load) -> Gate | None:
     """The gate for a priority policy; None if all clients are served alike."""
     if config.priority_policy is PriorityPolicy.OVERFLOW:
         return OverflowGate(load)
     if config.priority_policy is PriorityPolicy.PINNED_CLIENT:
-        return PinnedGate(consumer)
+        return PinnedGate(pin)
     return None

@@ -32,6 +32,7 @@ NO_MESSAGES: Final = b"NATS/1.0 404 No Messages\r\n\r\n"
 PUSH_BASED: Final = b"NATS/1.0 409 Consumer is push based\r\n\r\n"
 _DELETED: Final = b"NATS/1.0 409 Consumer Deleted\r\n\r\n"
 _SHUTDOWN: Final = b"409 Server Shutdown"
+_LEADER_CHANGED: Final = b"NATS/1.0 409 Leadership Change\r\n\r\n"
 _REQUESTS_PENDING: Final = b"NATS/1.0 408 Requests Pending\r\n\r\n"
 _MAX_WAITING: Final = b"NATS/1.0 409 Exceeded MaxWaiting\r\n\r\n"
 _TIMEOUT: Final = b"408 Request Timeout"
@@ -98,7 +99,9 @@ class PullRequest:
         self.bytes_left = document.max_bytes
         self.delivered = 0
         # When the request expires; 0 for never. With a negative expiry the request ends at once.
-        self.expires_ns = max(now_ns + expires_in_ns, 1) if expires_in_ns else 0
+        self.expires_ns = 0
+        if expires_in_ns:
+            self.expires_ns = now_ns + expires_in_ns if now_ns + expires_in_ns > 1 else 1
         self.no_wait = document.no_wait
         self.heartbeat_ns = heartbeat_ns if heartbeat_ns > 0 else 0
         self.heartbeat_at_ns = now_ns + heartbeat_ns if heartbeat_ns > 0 else 0
@@ -368,7 +371,9 @@ class PullQueue:
         replies: list[bytes] = []
         while waiting and len(replies) < count:
             request = waiting[0]
-            taken = min(request.wanted, count - len(replies)) if len(waiting) == 1 else 1
+            taken = 1
+            if count > 1 and len(waiting) == 1:
+                taken = min(request.wanted, count - len(replies))
             replies += [request.reply] * taken
             self.served(request, taken, now_ns, out)
         return replies
@@ -389,7 +394,7 @@ class PullQueue:
                 else:
                     self._insert(request)
             return
-        self._drop_first()
+        self._forget(self.waiting.popleft())
         request.left -= count
         if request.bytes_left > 0:
             out.status(request.reply, request.status(_COMPLETED))
@@ -439,6 +444,13 @@ class PullQueue:
         """Answer and drop all requests: the consumer was deleted, or the server stops."""
         for request in self.waiting:
             out.status(request.reply, _DELETED if is_deleted else request.status(_SHUTDOWN))
+        self.waiting.clear()
+        self.wanted = self.hurried = 0
+
+    def leader_changed(self, out: Outbox) -> None:
+        """Answer and drop all requests, because another server serves them from now on."""
+        for request in self.waiting:
+            out.status(request.reply, _LEADER_CHANGED)
         self.waiting.clear()
         self.wanted = self.hurried = 0
 

@@ -203,6 +203,8 @@ CONSUMER_RECORDS = (
     Forgotten,
     Pinned,
 )
+# Records of the steps of a consumer, and of messages that it loses: each is applied in one step.
+STEP_RECORDS = (Delivered, Acked, Postponed, Exhausted, Dropped, Forgotten, Pinned)
 # Records whose application may visit every message of the stream.
 LongRecord: TypeAlias = ConsumerCreated | ConsumerConfigured | ConsumerDeleted | ConsumerReset
 LONG_RECORDS = (ConsumerCreated, ConsumerConfigured, ConsumerDeleted, ConsumerReset)

@@ -17,7 +17,7 @@ from typing import Final, final
 
 from headwater.base.emptying import Container
 from headwater.base.invariants import check
-from headwater.base.sliced import Work, at_once
+from headwater.base.sliced import Work
 from headwater.jetstream.header_names import MSG_ID
 from headwater.wire.headers import value_of
 
@@ -46,7 +46,16 @@ def ids_in(headers: list[bytes]) -> list[bytes]:
 class DedupeWindow:
     """Ids in the order of their messages. A window of zero finds and keeps nothing."""
 
-    __slots__ = ("_base", "_dead", "_positions", "_sequences", "_timestamps", "_window_ns", "ids")
+    __slots__ = (
+        "_base",
+        "_dead",
+        "_positions",
+        "_sequences",
+        "_timestamps",
+        "_window_ns",
+        "ids",
+        "last_id",
+    )
 
     def __init__(self, window_ns: int) -> None:
         check(window_ns >= 0, "a dedupe window has a length")
@@ -56,6 +65,8 @@ class DedupeWindow:
         self.ids: list[bytes] = []
         self._sequences = array("Q")
         self._timestamps = array("q")
+        # The id of the last message, whether it counts or not; empty if the message had none.
+        self.last_id = b""
         # Position of the first element of the columns; the first `_dead` of them are forgotten.
         self._base = 0
         self._dead = 0
@@ -78,6 +89,14 @@ class DedupeWindow:
         if now_ns - self._timestamps[index] >= self._window_ns:
             return 0
         return self._sequences[index]
+
+    def entry(self, message_id: bytes) -> tuple[int, int] | None:
+        """The sequence and the timestamp of the message with this id, even past the window."""
+        position = self._positions.get(message_id)
+        if position is None:
+            return None
+        index = position - self._base
+        return self._sequences[index], self._timestamps[index]
 
     def add(self, message_id: bytes, sequence: int, timestamp_ns: int) -> None:
         """Add the id of a stored message, whose sequence is higher than all before it."""
@@ -105,6 +124,15 @@ class DedupeWindow:
         self._sequences.extend(compress(sequences, ids))
         self._timestamps.extend(compress(timestamps_ns, ids))
 
+    def note_messages(
+        self, headers: list[bytes], first_sequence: int, timestamps_ns: list[int]
+    ) -> None:
+        """Add the ids in the headers of messages that were stored or skipped."""
+        last = headers[-1]
+        self.last_id = id_in(last) if last else b""
+        if any(headers):
+            self.add_all(ids_in(headers), first_sequence, timestamps_ns)
+
     def has_any(self, ids: list[bytes]) -> bool:
         """Whether one of these ids is kept, past the window or not."""
         return not self._positions.keys().isdisjoint(ids)
@@ -124,12 +152,11 @@ class DedupeWindow:
             return 0
         return self._timestamps[self._dead] + self._window_ns
 
-    def set_window(self, window_ns: int, now_ns: int) -> None:
-        """Change the length of the window; ids past the old window do not come back."""
-        at_once(self.setting_window(window_ns, now_ns))
-
     def setting_window(self, window_ns: int, now_ns: int) -> Work[None]:
-        """Do what `set_window` does, some ids at a time; no lookup may come in between."""
+        """Change the length of the window, some ids at a time; no lookup may come in between.
+
+        Ids past the old window do not come back.
+        """
         check(window_ns >= 0, "a dedupe window has a length")
         while self._forget(now_ns, FORGOTTEN_PER_CALL_MAX):
             yield FORGOTTEN_PER_CALL_MAX
@@ -152,6 +179,30 @@ class DedupeWindow:
                 timestamp_ns = self._timestamps[index]
                 if now_ns - timestamp_ns < self._window_ns:
                     yield message_id, self._sequences[index], timestamp_ns
+
+    def entries_from(
+        self, position: int, count_max: int
+    ) -> tuple[int, list[tuple[bytes, int, int]]]:
+        """The id, sequence and timestamp of the ids from a position on, in the order they came.
+
+        Returns the position behind them, too. Ids keep their positions as long as they are kept,
+        and others are added behind them: so a caller can read a window some ids at a time while it
+        changes. An id that was published again after its window is there twice.
+        """
+        begin = max(position - self._base, self._dead)
+        end = min(begin + count_max, len(self.ids))
+        found = zip(
+            self.ids[begin:end],
+            self._sequences[begin:end],
+            self._timestamps[begin:end],
+            strict=True,
+        )
+        return self._base + end, [*found]
+
+    @property
+    def first_sequence(self) -> int:
+        """The sequence of the oldest id that is kept, past the window or not; 0 without any."""
+        return self._sequences[self._dead] if self._dead < len(self.ids) else 0
 
     def of_messages(self, sequences: Iterable[int]) -> list[tuple[bytes, int, int]]:
         """The id, sequence and timestamp of messages whose ids are kept, even past the window."""

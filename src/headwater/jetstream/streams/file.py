@@ -29,6 +29,9 @@ class StreamBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     # The configuration before the last change, for a log whose files are cut back to the state
     # before that change if a crash interrupts it.
     before: Annotated[StreamConfig | None, OMIT_EMPTY] = None
+    # The first entry of a replica's group to which the configuration applies; 0 if it applies to
+    # all, or the stream is not replicated.
+    since_entry: Annotated[int, OMIT_EMPTY] = 0
 
 
 def encode_body(
@@ -36,10 +39,18 @@ def encode_body(
     created_ns: int,
     unfinished: bool = False,
     before: StreamConfig | None = None,
+    since_entry: int = 0,
 ) -> bytes:
     """The content as bytes; `unfinished` while the stream is being restored."""
-    body = StreamBody(created_ns=created_ns, config=config, unfinished=unfinished, before=before)
-    return write(body)
+    return write(
+        StreamBody(
+            created_ns=created_ns,
+            config=config,
+            unfinished=unfinished,
+            before=before,
+            since_entry=since_entry,
+        )
+    )
 
 
 def decode_body(data: bytes, name: str) -> StreamBody:

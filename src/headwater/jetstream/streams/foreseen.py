@@ -25,7 +25,8 @@ from headwater.jetstream.streams.effects import (
     effects_of_messages,
     may_roll_up,
 )
-from headwater.jetstream.streams.limits import SizeRule, has_limits
+from headwater.jetstream.streams.foreseeable import FORESEEN_SINGLY_MAX, is_whole_purge
+from headwater.jetstream.streams.limits import SizeRule, beyond_limits, has_limits
 from headwater.jetstream.streams.log_messages import LogMessages
 from headwater.store.log.message_log import ALL_SUBJECTS
 from headwater.subjects.grammar import has_wildcard, matches
@@ -41,18 +42,6 @@ _NONE: Final = 0
 def removes_messages(config: StreamConfig) -> bool:
     """Whether the messages of a stream remove others."""
     return has_limits(config) or may_roll_up(config)
-
-
-def is_foreseeable(record: Record) -> bool:
-    """Whether the effects of a record on messages are foreseen.
-
-    Those of another configuration are not, nor those of a purge that keeps some of the messages or
-    matches many subjects.
-    """
-    if isinstance(record, Purged):
-        is_simple = record.pattern == ALL_SUBJECTS or not has_wildcard(record.pattern)
-        return is_simple and not record.keep and not record.before
-    return not isinstance(record, Configured)
 
 
 # A message that the log does not have yet: its subject, size, header and body.
@@ -384,10 +373,8 @@ class Foreseen:
     # --- records -------------------------------------------------------------------------------
 
     def follow(self, record: Record, size: SizeRule) -> None:
-        """Add a record that was proposed behind those before it.
-
-        Records that `is_foreseeable` excludes change nothing.
-        """
+        """Add a record that was proposed behind those before it, and whose effects are foreseen
+        (`foreseeable`)."""
         check(not self._turn, "records follow records, not the messages of a turn")
         if isinstance(record, Published):
             self._follow_messages(record, size)
@@ -397,14 +384,54 @@ class Foreseen:
         elif isinstance(record, Removed):
             for sequence in filter(self.has, record.sequences):
                 self._remove(sequence)
-        elif isinstance(record, Purged) and is_foreseeable(record):
+        elif isinstance(record, Purged):
+            self._follow_purge(record)
+        elif isinstance(record, Configured):
+            self._follow_limits()
+        self._records.append(self._turn)
+        self._turn = []
+
+    def pass_by(self) -> None:
+        """Add a record whose effects are not foreseen: publishes wait for its commit."""
+        self._records.append([])
+
+    def _follow_purge(self, record: Purged) -> None:
+        last = max(self._base.last_sequence, *(layer.last for layer in self._layers))
+        if is_whole_purge(record, last):
             if record.pattern == ALL_SUBJECTS:
                 self._empty(_NONE)
             else:
-                last = max(self._base.last_sequence, *(layer.last for layer in self._layers))
                 self._purge_subject(record.pattern, last + 1)
-        self._records.append(self._turn)
-        self._turn = []
+            return
+        found = self._sequences_like(record.pattern, record.before or last + 1)
+        for sequence in found[: max(len(found) - record.keep, 0)]:
+            self._remove(sequence)
+
+    def _sequences_like(self, pattern: bytes, end: int) -> list[int]:
+        """The messages on matching subjects before a sequence, in order."""
+        top, found = self._top, []
+        if pattern == ALL_SUBJECTS:
+            sequence = top.first_from(0)
+            while 0 < sequence < end:
+                found.append(sequence)
+                sequence = top.first_from(sequence + 1)
+            return found
+        for subject in top.subjects_like(pattern) if has_wildcard(pattern) else (pattern,):
+            sequence = top.oldest_from(subject, 0)
+            while 0 < sequence < end:
+                found.append(sequence)
+                sequence = top.oldest_from(subject, sequence + 1)
+        return sorted(found)
+
+    def _follow_limits(self) -> None:
+        """Remove the messages beyond the limits of a configuration, which begins with them.
+
+        If there are many messages, all of them are within the limits.
+        """
+        if self.removes and self.messages <= FORESEEN_SINGLY_MAX:
+            subjects = sorted(self._top.subjects_like(ALL_SUBJECTS))
+            for sequence in beyond_limits(self, self._config, subjects):
+                self._remove(sequence)
 
     def _follow_messages(self, record: Published, size: SizeRule) -> None:
         batch, first = record.batch, record.first_sequence

@@ -103,17 +103,28 @@ def _beyond_totals(messages: Messages, config: StreamConfig, going: list[int]) -
 def gathering_beyond_subject_limit(log: MessageLog, config: StreamConfig) -> Work[list[int]]:
     """The messages of all subjects beyond the limit per subject, found some at a time."""
     limit = config.max_msgs_per_subject
-    return (yield from gathering_excess(log.index, limit, {})) if limit > 0 else []
+    return (yield from gathering_excess(log.index, limit)) if limit > 0 else []
 
 
 def gathering_beyond_totals(log: MessageLog, config: StreamConfig) -> Work[list[int]]:
     """The messages beyond the limits of the whole stream, found some at a time."""
-    messages, size = log.messages, log.byte_count
-    if config.discard is not Discard.OLD or not _is_beyond(config, messages, size):
+    if not exceeds_totals(log, config):
         return []
+    messages, size = log.messages, log.byte_count
     count = messages - config.max_msgs if config.max_msgs > 0 else 0
     size = size - config.max_bytes if config.max_bytes > 0 else 0
     return (yield from gathering_oldest(log.index, count, size))
+
+
+def exceeds_totals(log: MessageLog, config: StreamConfig) -> bool:
+    """Whether a log has messages beyond the limits of the whole stream."""
+    return config.discard is Discard.OLD and _is_beyond(config, log.messages, log.byte_count)
+
+
+def narrows_subject_limit(config: StreamConfig, before: StreamConfig) -> bool:
+    """Whether messages within the limit per subject of a configuration may be beyond the next."""
+    limit = config.max_msgs_per_subject
+    return limit > 0 and not 0 < before.max_msgs_per_subject <= limit
 
 
 def _is_beyond(config: StreamConfig, messages: int, size: int) -> bool:

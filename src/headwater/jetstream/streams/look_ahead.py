@@ -11,16 +11,18 @@ then on both are updated record by record, and dropped when nothing is in flight
 """
 
 from collections import deque
+from itertools import islice
 from typing import Final, TypeAlias, final
 
 from headwater.base.invariants import check
 from headwater.jetstream.config.stream_config import StreamConfig
 from headwater.jetstream.records import Configured, Published, Purged, Removed, Skipped
 from headwater.jetstream.streams.dedupe import DedupeWindow, id_in, ids_in
-from headwater.jetstream.streams.foreseen import Foreseen, is_foreseeable, removes_messages
+from headwater.jetstream.streams.foreseeable import is_foreseeable
+from headwater.jetstream.streams.foreseen import Foreseen, removes_messages
 from headwater.jetstream.streams.limits import OVERHEAD_BYTES_MAX, size_rule
 from headwater.jetstream.streams.log_messages import LogMessages
-from headwater.store.log.message_log import MessageLog
+from headwater.store.log.message_log import ALL_SUBJECTS, MessageLog
 
 # The limits of messages and bytes in flight: further publishes wait. Recovery relies on the first.
 IN_FLIGHT_MESSAGES_MAX: Final = 16_384
@@ -60,12 +62,14 @@ class LookAhead:
         "_foreseen",
         "_foreseen_records",
         "_ids",
+        "_in_force",
         "_log",
         "_messages",
         "_records",
         "_removes",
         "_size",
-        "_unforeseeable",
+        "_unforeseen",
+        "_updates",
         "messages",
     )
 
@@ -76,9 +80,13 @@ class LookAhead:
         # The storage of a stream never changes.
         self._size = size_rule(config.storage)
         self._records: deque[Ahead] = deque()
-        # The number of messages in the records, and of records whose effects are not foreseen.
+        # The number of messages in the records, and the records whose effects are not foreseen.
         self.messages = 0
-        self._unforeseeable = 0
+        self._unforeseen: list[Ahead] = []
+        # The configuration of the stream without the records in flight, and those that set another
+        # one.
+        self._in_force = config
+        self._updates: list[Configured] = []
         # The ids and bytes of the oldest records, as far as they are counted.
         self._ids: dict[bytes, _Id] = {}
         self._byte_count = 0
@@ -104,8 +112,11 @@ class LookAhead:
         self._records.append(record)
         if isinstance(record, Published):
             self.messages += len(record.batch.subjects)
-        elif not is_foreseeable(record):
-            self._unforeseeable += 1
+            return
+        if not is_foreseeable(record, len(self._records) == 1, self._log, self._in_force):
+            self._unforeseen.append(record)
+        if isinstance(record, Configured):
+            self._updates.append(record)
 
     def commit_oldest(self) -> None:
         """Drop the oldest record, because the log has its messages and lacks those it removes."""
@@ -116,11 +127,15 @@ class LookAhead:
             self._commit_foreseen(record)
         if isinstance(record, Published):
             self.messages -= len(record.batch.subjects)
-        elif not is_foreseeable(record):
-            self._unforeseeable -= 1
+            return
+        if self._unforeseen and self._unforeseen[0] is record:
+            del self._unforeseen[0]
+        if isinstance(record, Configured):
+            self._in_force = record.config
+            del self._updates[0]
 
     def _commit_foreseen(self, record: Ahead) -> None:
-        is_included = self._foreseen_records > 0 and is_foreseeable(record)
+        is_included = self._foreseen_records > 0 and record not in self._unforeseen
         if self._foreseen is not None and self._records and is_included:
             self._foreseen.commit_oldest()
             self._foreseen_records -= 1
@@ -132,23 +147,14 @@ class LookAhead:
         check(count <= len(self._records), "only records in flight are forgotten")
         return [self._retreat_one() for _ in range(count)]
 
-    def retreat_to(self, sequence: int) -> list[Ahead]:
-        """Forget the newest records, up to the last that assigns `sequence` or one before it."""
-        forgotten = []
-        while self._records and self.next_sequence - 1 > sequence:
-            forgotten.append(self._retreat_one())
-        return forgotten
-
-    def clear(self) -> None:
-        """Forget all records."""
-        self.retreat(len(self._records))
-
     def _retreat_one(self) -> Ahead:
         record = self._records.pop()
         if isinstance(record, Published):
             self.messages -= len(record.batch.subjects)
-        elif not is_foreseeable(record):
-            self._unforeseeable -= 1
+        elif self._unforeseen and self._unforeseen[-1] is record:
+            self._unforeseen.pop()
+        if isinstance(record, Configured):
+            self._updates.pop()
         if len(self._counted) > len(self._records):
             self._undo_counted(self._counted.pop())
         if self._foreseen is not None and self._foreseen_records > len(self._records):
@@ -173,11 +179,23 @@ class LookAhead:
     @property
     def next_sequence(self) -> int:
         """The sequence of the next message."""
-        if self._records:
-            for record in reversed(self._records):
-                if isinstance(record, _MESSAGE_RECORDS):
-                    return record.last_sequence + 1
-        return self._log.index.next_sequence
+        if not self._records:
+            return self._log.index.next_sequence
+        newest = self._records[-1]
+        if isinstance(newest, _MESSAGE_RECORDS):
+            return newest.last_sequence + 1
+        return self.next_sequence_without(0)
+
+    def next_sequence_without(self, count: int) -> int:
+        """The sequence of the next message if the newest records, so many, were not in flight."""
+        # A purge of all messages up to a later sequence makes that the next.
+        purged = 0
+        for record in islice(reversed(self._records), count, None):
+            if isinstance(record, _MESSAGE_RECORDS):
+                return max(record.last_sequence + 1, purged)
+            if isinstance(record, Purged) and record.pattern == ALL_SUBJECTS:
+                purged = max(purged, record.before)
+        return max(self._log.index.next_sequence, purged)
 
     @property
     def last_ns(self) -> int:
@@ -190,15 +208,33 @@ class LookAhead:
                     return record.timestamp_ns
         return self._log.index.last_timestamp_ns
 
-    def last_id(self, committed: bytes) -> bytes:
-        """The id of the last message, empty if it had none; `committed` is that of the log."""
+    def end(self) -> tuple[int, int]:
+        """The sequence of the next message, and the time at which the last one was assigned:
+        `next_sequence` and `last_ns` in one call, because every publish asks."""
+        if self._records:
+            return self.next_sequence, self.last_ns
+        return self._log.index.end()
+
+    def stream_time(self, now_ns: int) -> int:
+        """The time for this stream, which never goes back.
+
+        If the clock is set back, the time stands still until the clock has caught up with the last
+        message. Messages are found by time and expire in its order, so their times have to be in
+        order. Age, time to live and dedupe window all count from the time of the message, and end
+        together.
+        """
+        return max(now_ns, self.last_ns)
+
+    @property
+    def last_id(self) -> bytes:
+        """The id of the last message; empty if it had none."""
         if self._records:
             for record in reversed(self._records):
                 if isinstance(record, Published):
                     return id_in(record.batch.headers[-1])
                 if isinstance(record, Skipped):
                     return id_in(record.header)
-        return committed
+        return self._dedupe.last_id
 
     @property
     def byte_count(self) -> int:
@@ -215,24 +251,56 @@ class LookAhead:
     @property
     def needs_commit(self) -> bool:
         """Whether publishes have to wait: the effects of a record in flight are not foreseen."""
-        return self._unforeseeable > 0
+        return bool(self._unforeseen)
+
+    @property
+    def is_reconfigured(self) -> bool:
+        """Whether a record in flight sets another configuration."""
+        return bool(self._updates)
+
+    @property
+    def config(self) -> StreamConfig:
+        """The configuration of the stream after all records."""
+        return self._updates[-1].config if self._updates else self._in_force
 
     # --- ids -----------------------------------------------------------------------------------
 
     @property
     def keeps_ids(self) -> bool:
         """Whether ids count at all."""
+        if self._updates:
+            return self._updates[-1].config.duplicate_window > 0
         return self._dedupe.window_ns > 0
 
     def find_id(self, message_id: bytes, now_ns: int) -> int:
         """The sequence of the message with this id; 0 if no such message is within the window."""
         if self._records:
             self._count()
+        if self._updates:
+            return self._find_behind_updates(message_id, now_ns)
         found = self._ids.get(message_id)
         if found is None:
             return self._dedupe.find(message_id, now_ns)
         sequence, timestamp_ns = found
         return sequence if now_ns - timestamp_ns < self._dedupe.window_ns else 0
+
+    def _find_behind_updates(self, message_id: bytes, now_ns: int) -> int:
+        """Do what `find_id` does, by the window that updates in flight set.
+
+        Ids that are past the window when it is changed do not come back with a longer one.
+        """
+        found, window_ns = self._ids.get(message_id), self._dedupe.window_ns
+        is_stored = found is None
+        if found is None:
+            found = self._dedupe.entry(message_id)
+        if found is None:
+            return 0
+        sequence, timestamp_ns = found
+        for update in self._updates:
+            if is_stored and update.now_ns - timestamp_ns >= window_ns:
+                return 0
+            window_ns = update.config.duplicate_window
+        return sequence if now_ns - timestamp_ns < window_ns else 0
 
     def are_new(self, ids: list[bytes]) -> bool:
         """Whether no id stands here twice or is known already; empty ids do not count."""
@@ -273,11 +341,12 @@ class LookAhead:
 
     # --- messages ------------------------------------------------------------------------------
 
-    def foreseen(self, config: StreamConfig) -> Foreseen:
+    def foreseen(self) -> Foreseen:
         """The messages after all records, for a turn to build on.
 
         The next call undoes what the turn has added.
         """
+        config = self.config
         if config is not self._config:
             self._config = config
             self._removes = removes_messages(config)
@@ -287,7 +356,11 @@ class LookAhead:
             self._foreseen = Foreseen(self._messages, config, self._removes)
         self._foreseen.go_back(0)
         for position in range(self._foreseen_records - len(self._records), 0):
-            self._foreseen.follow(self._records[position], self._size)
+            record = self._records[position]
+            if record in self._unforeseen:
+                self._foreseen.pass_by()
+            else:
+                self._foreseen.follow(record, self._size)
         self._foreseen_records = len(self._records)
         return self._foreseen
 

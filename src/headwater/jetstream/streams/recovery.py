@@ -13,9 +13,9 @@ copy that a schedule has published has the numbers of its original, and is recog
 scheduler header.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from headwater.base.sliced import at_once
 from headwater.jetstream import header_names as names
@@ -23,54 +23,38 @@ from headwater.jetstream.codec.errors import RecordError
 from headwater.jetstream.codec.log_entries import decode_entry
 from headwater.jetstream.codec.record_codec import RecordCodec
 from headwater.jetstream.config.stream_config import StreamConfig
-from headwater.jetstream.consumers.records import CONSUMER_RECORDS
-from headwater.jetstream.records import Configured
+from headwater.jetstream.records import Configured, Record
 from headwater.jetstream.streams import removed_ids
-from headwater.jetstream.streams.dedupe import id_in
-from headwater.jetstream.streams.effects import purges_of
+from headwater.jetstream.streams.dedupe import DedupeWindow, id_in
+from headwater.jetstream.streams.effects import Purge, may_roll_up, purges_of
 from headwater.jetstream.streams.file import StreamBody
 from headwater.jetstream.streams.limits import has_limits
 from headwater.jetstream.streams.look_ahead import IN_FLIGHT_MESSAGES_MAX
-from headwater.jetstream.streams.publishing.batch_limits import ATOMIC_PER_STREAM_MAX
+from headwater.jetstream.streams.publishing.batch_limits import (
+    ATOMIC_PER_STREAM_MAX,
+    BatchLimits,
+)
+from headwater.jetstream.streams.removal import Removals
+from headwater.jetstream.streams.schedules.scheduling import Scheduling
+from headwater.store.errors import OfflineError
 from headwater.store.log.file_log import FileLog
-from headwater.store.log.message_log import MessageBatch, MessageLog, StoredMessage, StoreError
+from headwater.store.log.message_log import ALL_SUBJECTS, MessageBatch, MessageLog, StoredMessage
+from headwater.store.recovery.cuts import cut_unfinished
+from headwater.store.recovery.redo import apply_entries
 from headwater.wire.headers import value_of
-
-if TYPE_CHECKING:
-    from headwater.jetstream.streams.stream import Stream
 
 # The limits of one read while a log is scanned.
 READ_MESSAGES_MAX: Final = 1000
 READ_BYTES_MAX: Final = 4 * 1024 * 1024
 
 
-def recover_stream(stream: "Stream", now_ns: int, with_ids: bool) -> None:
-    """Restore all state that is not stored by itself."""
-    log, config = stream.log, stream.config
-    # The files of a log with entries to apply are in the state between two entries.
-    is_exact = bool(log.entries_to_apply)
-    # A log that cannot be written is opened for reads all the same, and removes nothing.
-    with suppress(StoreError):
-        if not is_exact:
-            _remove_unfinished_batch(log)
-    stream.visible_sequence = log.last_sequence
-    if with_ids:
-        # Ids are found before messages are removed, because an id outlives its message.
-        _find_ids(stream, now_ns)
-    consumed = stream.consumers.recover()
-    with suppress(StoreError):
-        if not is_exact:
-            let_go(stream)
-            if consumed:
-                stream.remove(consumed)
-    if config.allow_msg_schedules:
-        _find_schedules(stream, now_ns)
-    if isinstance(log, FileLog) and is_exact:
-        redo_entries(stream, log)
-
-
 def config_of(body: StreamBody, log: FileLog) -> StreamConfig:
     """The configuration by which a log was left: a change of it may still be to be applied."""
+    if log.is_replica:
+        # The redo point before the change is on the disk when the stream file is replaced, so a
+        # replica is found there exactly if the change is to be applied again.
+        is_next = body.since_entry > 0 and log.applied_entry == body.since_entry - 1
+        return body.before if is_next and body.before is not None else body.config
     if body.before is not None and log.entries_to_apply:
         _, _, data = log.entries_to_apply[0]
         with suppress(RecordError):
@@ -80,71 +64,81 @@ def config_of(body: StreamBody, log: FileLog) -> StreamConfig:
     return body.config
 
 
-def redo_entries(stream: "Stream", log: FileLog) -> None:
-    """Apply the entries of the write-ahead file that the files of the stream lack, in order.
+def redo_entries(log: MessageLog, redo: Callable[[Sequence[Record]], None]) -> None:
+    """Have the entries of the write-ahead file applied that the files of the stream lack, in order.
 
     An entry that cannot be read takes the log offline, and is kept with all behind it. Raises
     StoreError.
     """
+    if not isinstance(log, FileLog):
+        return
     codec = RecordCodec(log.record_seed)
-    for index, follows, data in log.entries_to_apply:
+
+    def apply(index: int, _follows: int, data: bytes) -> None:
         try:
             records = decode_entry(codec, data)
         except RecordError as error:
             log.go_offline(f"entry {index} of the write-ahead file: {error}")
-            return
-        if follows > log.last_sequence:
-            log.go_offline(f"entry {index} of the write-ahead file follows a message that is lost")
-            return
-        if follows == log.last_sequence:
-            for record in records:
-                if not isinstance(record, CONSUMER_RECORDS) or stream.consumers.is_kept(record):
-                    stream.append(record)
-                    stream.apply(record)
-            stream.consumers.flush()
-        # Otherwise the files were not cut back, and have the messages of the entry.
-        log.applied_entry = index
+            raise OfflineError(log.offline) from error
+        redo(records)
+
+    with suppress(OfflineError):
+        apply_entries(log, apply)
 
 
-def _remove_unfinished_batch(log: MessageLog) -> None:
+def remove_unfinished_batch(log: MessageLog) -> None:
     """Remove half a batch, even if batches are disabled by now."""
     unfinished = unfinished_batch(log)
-    if unfinished:
-        log.delete(unfinished)
-        # Before anything is stored behind it: in the middle of a log nobody looks for it.
-        log.sync()
+    if not unfinished:
+        return
+    if isinstance(log, FileLog) and unfinished[0] == log.last_sequence and not log.has_entries:
+        # No client was told of its sequences.
+        cut_unfinished(log, unfinished[-1] - 1)
+        return
+    log.delete(unfinished)
+    # Before anything is stored behind it: in the middle of a log nobody looks for it.
+    log.sync()
 
 
-def let_go(stream: "Stream") -> None:
+def let_go(log: MessageLog, config: StreamConfig, removals: Removals, limits: BatchLimits) -> None:
     """Remove messages that limits and roll-ups should have removed before the crash."""
-    log, config = stream.log, stream.config
-    if stream.may_roll_up:
-        for found in _batches_from(log, first_unsure(stream)):
+    if may_roll_up(config):
+        for found in _batches_from(log, first_unsure(log, limits)):
             for position, sequence in enumerate(found.sequences):
                 control = names.read_control_headers(found.headers[position])
                 subject = found.subjects[position]
-                at_once(stream.carrying_out(purges_of(control, subject, sequence, config)))
+                purges = purges_of(control, subject, sequence, config)
+                if sequence <= log.journalled_sequence:
+                    # The journal has its removals, and consumers have moved on since, unless a
+                    # loss of power has cost them.
+                    purges = [each for each in purges if _is_left(log, each)]
+                at_once(removals.rolling_up(purges))
     if has_limits(config):
-        at_once(stream.keeping_limits())
+        at_once(removals.keeping_limits())
 
 
-def first_unsure(stream: "Stream") -> int:
+def _is_left(log: MessageLog, purge: Purge) -> bool:
+    """Whether messages are left that a roll-up removes."""
+    subject, before = purge
+    return bool(log.purgeable(ALL_SUBJECTS if subject is None else subject, before, 0))
+
+
+def first_unsure(log: MessageLog, limits: BatchLimits) -> int:
     """The first message whose roll-up may not have been applied.
 
     The journal has the removals of a roll-up in the order of the messages, and a checkpoint
     includes all removals before it. So only messages that were in flight at that time, or came
     after it, have to be read.
     """
-    log, limits = stream.log, stream.host.server.batch_room.limits
     # One turn may begin just below the limit, and bring as much again, and all open batches.
     open_messages_max = limits.messages_max * (limits.per_stream_max or ATOMIC_PER_STREAM_MAX)
     in_flight_max = 2 * IN_FLIGHT_MESSAGES_MAX + open_messages_max
     return max(log.journalled_sequence + 1 - in_flight_max, log.first_sequence)
 
 
-def _find_ids(stream: "Stream", now_ns: int) -> None:
+def find_ids(log: MessageLog, dedupe: DedupeWindow, now_ns: int) -> None:
     """Fill the dedupe window from the messages and from the journal's ids of removed ones."""
-    log, window_ns = stream.log, stream.config.duplicate_window
+    window_ns = dedupe.window_ns
     found = {
         sequence: (message_id, timestamp_ns)
         for entry in log.entries
@@ -160,24 +154,18 @@ def _find_ids(stream: "Stream", now_ns: int) -> None:
                 found[batch.sequences[position]] = message_id, batch.timestamps_ns[position]
     for sequence in sorted(found):
         message_id, timestamp_ns = found[sequence]
-        stream.dedupe.add(message_id, sequence, timestamp_ns)
+        dedupe.add(message_id, sequence, timestamp_ns)
     last = log.get(log.last_sequence)
     if last is not None:
-        stream.last_id = id_in(last.header)
+        dedupe.last_id = id_in(last.header)
     elif log.last_sequence in found:
-        stream.last_id = found[log.last_sequence][0]
+        dedupe.last_id = found[log.last_sequence][0]
 
 
-def _find_schedules(stream: "Stream", now_ns: int) -> None:
-    for found in _batches_from(stream.log, stream.log.first_sequence):
-        for position, sequence in enumerate(found.sequences):
-            stream.scheduling.note(
-                sequence,
-                found.subjects[position],
-                found.headers[position],
-                found.timestamps_ns[position],
-            )
-    stream.scheduling.skip_missed(stream.log, now_ns)
+def find_schedules(log: MessageLog, scheduling: Scheduling) -> None:
+    """Find the schedules among the messages, each with its next time."""
+    for found in _batches_from(log, log.first_sequence):
+        scheduling.note_all(found.sequences, found.subjects, found.headers, found.timestamps_ns)
 
 
 def _batches_from(log: MessageLog, sequence: int) -> Iterator[MessageBatch]:

@@ -3,14 +3,19 @@
 The log gets messages once they are as durable as they must be. The messages of one record become
 visible one after the other, so that no read returns one before its effects on others are due.
 
-A view reads and changes nothing; the stream moves the watermark.
+A view reads and changes nothing; the stream moves the watermark and sets the configuration.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
+
+import msgspec
 
 from headwater.base.sliced import Work
 from headwater.go.times import ZERO_TIME_NS, format_time
 from headwater.jetstream.api.documents import StreamState
+from headwater.jetstream.config.stream_config import StreamConfig
 from headwater.store.index.sorted_page import sorted_page
 from headwater.store.log.message_log import ALL_SUBJECTS, MessageBatch, MessageLog, StoredMessage
 
@@ -20,14 +25,19 @@ DUMP_BYTES_MAX: Final = 1 << 62
 
 
 class StreamView:
-    """The visible part of a log."""
+    """The visible part of a log, and the configuration of its stream."""
 
-    def __init__(self, log: MessageLog, tells_first_sequence: bool) -> None:
+    def __init__(self, log: MessageLog, config: StreamConfig) -> None:
         self.log = log
+        self.name = config.name
+        self.name_bytes = config.name.encode()
+        self.config = config
         # Everything up to this sequence is visible.
         self.visible_sequence = log.last_sequence
+        # The state that clients see while a long change is under way.
+        self._state_before: StreamState | None = None
         # Whether an empty stream shows its first sequence before it had a message.
-        self.tells_first_sequence = tells_first_sequence
+        self.tells_first_sequence = config.first_seq > 0
 
     # --- messages ------------------------------------------------------------------------------
 
@@ -108,7 +118,24 @@ class StreamView:
     # --- the whole -----------------------------------------------------------------------------
 
     def state(self) -> StreamState:
-        """The visible state, without details."""
+        """The state that clients see, without details."""
+        if self._state_before is not None:
+            return msgspec.structs.replace(self._state_before)
+        return self._current_state()
+
+    @contextmanager
+    def told_as_it_is(self) -> Iterator[None]:
+        """Show clients the state of this moment until the block ends."""
+        if self._state_before is not None:
+            yield
+            return
+        self._state_before = self._current_state()
+        try:
+            yield
+        finally:
+            self._state_before = None
+
+    def _current_state(self) -> StreamState:
         log = self.log
         messages = log.messages
         last = self.visible_sequence

@@ -170,7 +170,7 @@ def test_a_stream_by_interest_keeps_what_somebody_needs() -> None:
     stream = back(one)
 
     assert {**known(stream), "B": None} == {**known(one.stream), "B": None}
-    assert stream.consumers.find("B").pending_count() == 3
+    assert stream.consumers.find("B").position.pending_count() == 3
     assert stream.state().messages == one.stream.state().messages == 4
 
 

@@ -4,7 +4,6 @@ from typing import Final, get_args
 
 import pytest
 
-from headwater.base.errors import ProgrammerError
 from headwater.jetstream.codec.errors import NewerRecordError, RecordError
 from headwater.jetstream.codec.record_codec import AnyRecord, RecordCodec
 from headwater.jetstream.records import Published
@@ -141,15 +140,21 @@ def test_a_log_takes_over_the_bytes_of_a_record(is_decoded: bool) -> None:
     data = codec.encode(record)
     taken = codec.decode(data) if is_decoded else record
     assert isinstance(taken, Published)
-    replica.append_encoded(taken.encoded_batch)
+    assert taken.encoded is not None
+    replica.append_encoded(taken.batch, taken.encoded)
     assert [*replica.read(5, 10, 1000)] == [*log.read(5, 10, 1000)]
     assert [*replica.read(5, 10, 1000)] != []
     assert replica.byte_count == log.byte_count
 
 
-def test_messages_without_bytes_are_not_taken_over() -> None:
-    with pytest.raises(ProgrammerError, match="encoded before"):
-        _ = published().encoded_batch
+def test_messages_are_encoded_again_for_a_stream_of_another_seed() -> None:
+    record = published()
+    CODEC.encode(record)
+    assert record.encoded is not None
+    assert record.encoded.seed == SEED
+    other = RecordCodec(SEED + 1)
+    assert isinstance(other.decode(other.encode(record)), Published)
+    assert record.encoded.seed == SEED + 1
 
 
 def test_messages_of_another_stream_are_refused() -> None:

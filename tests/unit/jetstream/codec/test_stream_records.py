@@ -69,3 +69,47 @@ def test_a_removal_may_be_as_long_as_the_limit_and_no_longer() -> None:
 
 def test_a_long_removal_takes_little_room() -> None:
     assert len(encode_removed(Removed([*range(1, 4001)]))) == 21
+
+
+# --- messages under one checksum ------------------------------------------------------------------
+
+SUMMED = RecordCodec(0xC0FFEE, sums_messages=True)
+
+
+def summed() -> bytes:
+    headers = [b"", b"NATS/1.0\r\na: b\r\n\r\n", b""]
+    batch = Batch([b"S.a", b"S.b", b"S.a"], headers, [b"x", b"", b"y" * 40], [5, 6, 7], [0, 9, 0])
+    return SUMMED.encode(Published(12, batch, rolls_up=True))
+
+
+@pytest.mark.parametrize("codec", [SUMMED, RecordCodec(0xC0FFEE)])
+def test_messages_under_one_checksum_come_back_as_they_were(codec: RecordCodec) -> None:
+    found = codec.decode(summed())
+    assert isinstance(found, Published)
+    assert (found.first_sequence, found.rolls_up) == (12, True)
+    assert found.batch.payloads == [b"x", b"", b"y" * 40]
+    assert found.batch.expiries_ns == [0, 9, 0]
+    plain = RecordCodec(0xC0FFEE).encode(Published(12, found.batch, rolls_up=True))
+    assert found.encoded is not None
+    assert summed()[found.encoded.begin :] == plain[-sum(found.encoded.lengths) :]
+
+
+def test_any_flipped_bit_of_summed_messages_is_noticed() -> None:
+    data = summed()
+    for place in range(2, len(data)):
+        damaged = bytearray(data)
+        damaged[place] ^= 4
+        with pytest.raises(RecordError):
+            SUMMED.decode(bytes(damaged))
+
+
+def test_summed_messages_that_are_cut_off_are_refused() -> None:
+    data = summed()
+    for size in range(len(data)):
+        with pytest.raises(RecordError):
+            SUMMED.decode(data[:size])
+
+
+def test_summed_messages_of_another_stream_are_refused() -> None:
+    with pytest.raises(RecordError, match="checksum"):
+        RecordCodec(0xC0FFEF).decode(summed())

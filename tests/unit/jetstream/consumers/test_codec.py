@@ -117,7 +117,7 @@ BAD: dict[str, tuple[int, bytes]] = {
     "a sequence of zero": (codec.EXHAUSTED, encode(["C", [0, 1]])),
     "a range without end": (codec.EXHAUSTED, encode(["C", [1, 2**60]])),
     "many long ranges": (codec.EXHAUSTED, encode(["C", [1, SEQUENCES_MAX] * 1000])),
-    "a number that is none": (codec.ACKED, encode(["C", 1.5, [1, 2]])),
+    "a fraction in place of a whole number": (codec.ACKED, encode(["C", 1.5, [1, 2]])),
     "a flag for a number": (codec.RESET, encode(["C", True])),
     "half a floor": (codec.ACKED, encode(["C", 1, [], 1])),
     "a floor and more": (codec.ACKED, encode(["C", 1, [], 1, 2, 3])),

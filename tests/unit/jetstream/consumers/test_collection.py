@@ -4,17 +4,18 @@ import pytest
 
 from headwater.jetstream.config.consumer_config import AckPolicy
 from headwater.jetstream.config.stream_config import Retention, Storage
-from headwater.jetstream.consumers import codec
+from headwater.jetstream.consumers import codec, collection
 from headwater.jetstream.consumers.records import (
     Acked,
     ConsumerCreated,
+    ConsumerDeleted,
     Delivered,
     Dropped,
     Forgotten,
 )
 from headwater.jetstream.errors import ApiError
 from headwater.store.log.file_log import FileLog
-from headwater.store.log.message_log import StoreError
+from headwater.store.log.message_log import DiskFullError, StoreError
 from headwater.testing.disk import Mode
 from tests.kit.consumer_driver import DELIVER, ConsumerDriver, sequences
 from tests.unit.jetstream.consumers.conftest import Consume
@@ -102,7 +103,7 @@ def test_who_has_room_again_is_told_once() -> None:
     driver.create("idle")
     driver.fill("S.a", "S.a")
     driver.pull(2)
-    driver.stream.remove([1])
+    driver.stream.removals.remove([1])
     consumers = driver.stream.consumers
     assert consumers.take_freed() == [consumer]
     assert consumers.take_freed() == []
@@ -123,11 +124,23 @@ def test_records_wait_for_the_next_write() -> None:
     driver.ack(*driver.pull(2))
     assert driver.stream.consumers.has_unwritten
     assert kinds(driver) == [codec.DELIVERED, codec.ACKED]
-    driver.pull(1)
-    driver.delete(3)
-    assert kinds(driver) == [codec.DROPPED], "the rest was written with the deletion"
-    driver.purge()
-    assert kinds(driver) == [], "nothing is left that could be forgotten"
+
+
+def test_a_removal_and_its_consequences_for_consumers_are_queued_together() -> None:
+    driver = ConsumerDriver(Storage.FILE)
+    driver.create()
+    driver.fill("S.a", "S.a", "S.a")
+    driver.stream.consumers.flush()
+    driver.pull(2)
+    before = driver.disk.operations
+    driver.stream.removals.remove([1])
+    assert driver.pending() == [2]
+    assert kinds(driver) == []
+    driver.stream.log.write_journal()
+    assert driver.disk.operations == before + 1
+    state = driver.stream.consumers.dump()
+    driver.kill()
+    assert driver.stream.consumers.dump() == state
 
 
 def test_consumers_in_memory_write_nothing() -> None:
@@ -190,6 +203,31 @@ def test_entries_behind_a_new_journal_go_on_from_it(consume: Consume) -> None:
     assert driver.consumer().config.max_deliver == 7
 
 
+def test_on_a_full_disk_a_bounded_number_of_entries_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collection, "UNWRITTEN_MAX", 10)
+    driver = ConsumerDriver(Storage.FILE)
+    driver.create(ack_wait=1)
+    driver.create("gone")
+    driver.fill(*["S.a"] * 3)
+    consumers, log = driver.stream.consumers, driver.stream.log
+    consumers.flush()
+    assert isinstance(log, FileLog)
+    log.availability.room.mark_full()
+    driver.record(ConsumerDeleted("gone"))
+    for _ in range(40):
+        got = driver.pull(3)
+        driver.ack(*got, payload=b"-NAK")
+        with pytest.raises(DiskFullError):
+            consumers.flush()
+    assert log.availability.room.look_for_room()
+    waiting = consumers.take_unwritten()
+    assert len(waiting) < 20
+    log.write_entries(waiting)
+    before = consumers.dump()
+    driver.restart()
+    assert driver.stream.consumers.dump() == before
+
+
 # --- coming back ----------------------------------------------------------------------------------
 
 
@@ -197,6 +235,7 @@ def written(driver: ConsumerDriver, *entries: tuple[int, bytes]) -> ConsumerDriv
     """The stream after a kill, with these entries at the end of its journal."""
     driver.stream.consumers.flush()
     driver.stream.log.write_entries(entries)
+    driver.stream.log.write_journal()
     driver.kill()
     return driver
 

@@ -25,6 +25,21 @@ def test_an_ack_removes_a_message_when_it_is_committed(consume: Consume) -> None
     assert driver.sequences == [2]
 
 
+def test_a_client_that_waits_gets_messages_again_whose_delivery_was_undone(
+    consume: Consume,
+) -> None:
+    driver = consume()
+    consumer = driver.create()
+    driver.fill("S.a", "S.a")
+    driver.hold_all()
+    assert sequences(driver.pull(5, expires=30)) == [1, 2]
+    driver.retreat(1)
+    assert driver.stream.consumers.take_freed() == [consumer]
+    driver.release()
+    driver.fill("S.b")
+    assert [each.sequence for each in driver.take()] == [1, 2, 1, 2, 3]
+
+
 def test_a_purge_comes_before_the_acks_that_are_behind_it(consume: Consume) -> None:
     driver = consume()
     driver.create()

@@ -65,7 +65,7 @@ def test_nothing_above_the_watermark_is_sent(consume: Consume) -> None:
     driver.hold()
     driver.fill("S.a", "S.a")
     assert not driver.pull(5)
-    assert driver.consumer().pending_count() == 0
+    assert driver.consumer().position.pending_count() == 0
     driver.release_oldest()
     assert sequences(driver.take()) == [1, 2]
 
@@ -92,14 +92,14 @@ def test_those_that_are_gone_do_not_cost_the_others(lasts: ConsumerDriver) -> No
     lasts.delete(2)
     assert sequences(lasts.pull(1)) == [3]
     lasts.delete(5)
-    assert lasts.consumer().pending_count() == 1
+    assert lasts.consumer().position.pending_count() == 1
     assert sequences(lasts.pull(1)) == [6]
 
 
 def test_all_of_those_may_be_gone(lasts: ConsumerDriver) -> None:
     lasts.delete(2, 3, 5, 6)
     lasts.fill("S.e")
-    assert lasts.consumer().pending_count() == 1
+    assert lasts.consumer().position.pending_count() == 1
     assert sequences(lasts.pull(9)) == [7]
 
 
@@ -108,7 +108,7 @@ def test_half_way_it_goes_on_after_a_restart(lasts: ConsumerDriver) -> None:
     lasts.fill("S.a")
     if lasts.is_on_disk:
         lasts.restart()
-    assert lasts.consumer().pending_count() == 3
+    assert lasts.consumer().position.pending_count() == 3
     assert sequences(lasts.pull(9)) == [5, 6, 7]
 
 
@@ -117,7 +117,7 @@ def test_other_subjects_have_other_last_messages(lasts: ConsumerDriver) -> None:
     lasts.change(filter_subject="", filter_subjects=("S.c", "S.d"))
     if lasts.is_on_disk:
         lasts.restart()
-    assert lasts.consumer().pending_count() == 2
+    assert lasts.consumer().position.pending_count() == 2
     assert sequences(lasts.pull(9)) == [5, 6]
 
 
@@ -240,7 +240,7 @@ def test_limits_settle_what_they_remove(consume: Consume) -> None:
     driver.fill("S.a", "S.a", "S.a")
     assert driver.pending() == []
     assert driver.figures() == ((2, 2), (2, 2))
-    assert driver.consumer().pending_count() == 2
+    assert driver.consumer().position.pending_count() == 2
     assert sequences(driver.pull(9)) == [4, 5]
 
 
@@ -276,7 +276,7 @@ def test_a_purge_settles_everything_without_a_word(consume: Consume) -> None:
     driver.purge()
     assert driver.figures() == ((2, 4), (2, 4))
     assert not driver.take_events()
-    assert driver.consumer().pending_count() == 0
+    assert driver.consumer().position.pending_count() == 0
 
 
 def test_a_purge_of_the_beginning_moves_on(consume: Consume) -> None:

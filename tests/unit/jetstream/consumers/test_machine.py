@@ -5,11 +5,8 @@ import pytest
 from headwater.base.clock import NS_PER_S
 from headwater.go.json import Time
 from headwater.go.times import format_time
-from headwater.jetstream.config.consumer_config import AckPolicy
-from headwater.jetstream.config.stream_config import Storage
 from headwater.jetstream.consumers.machine import INACTIVE_GRACE_NS
 from headwater.jetstream.consumers.outbox import PauseEnded
-from headwater.jetstream.consumers.records import Delivered, Exhausted, Postponed
 from headwater.jetstream.errors import ApiError
 from tests.kit.consumer_driver import DELIVER, ConsumerDriver, sequences
 from tests.unit.jetstream.consumers.conftest import Consume
@@ -56,37 +53,6 @@ def test_times_of_another_life_are_not_told(consume: Consume) -> None:
         assert info.delivered.last_active == info.ack_floor.last_active == ""
 
 
-# --- pending --------------------------------------------------------------------------------------
-
-
-def test_pending_follows_everything_that_happens(consume: Consume) -> None:
-    driver = consume()
-    consumer = driver.create(filter_subjects=("S.a", "S.b"))
-    driver.fill("S.a", "S.b", "S.c", "S.a", "S.b")
-    assert consumer.pending_count() == 4
-    driver.pull(1)
-    assert consumer.pending_count() == 3
-    driver.delete(4)
-    assert consumer.pending_count() == 2
-    driver.delete(3)
-    assert consumer.pending_count() == 2
-    driver.fill("S.a", "S.c")
-    assert consumer.pending_count() == 3
-    driver.purge(b"S.b")
-    assert consumer.pending_count() == 1
-
-
-def test_what_nobody_sees_is_not_pending(consume: Consume) -> None:
-    driver = consume()
-    consumer = driver.create(filter_subject="S.a")
-    driver.fill("S.a")
-    driver.hold()
-    driver.fill("S.a", "S.a", "S.b")
-    assert consumer.pending_count() == 1
-    driver.release()
-    assert consumer.pending_count() == 3
-
-
 # --- changes --------------------------------------------------------------------------------------
 
 
@@ -97,10 +63,10 @@ def test_another_filter_is_for_what_is_to_come(consume: Consume) -> None:
     driver.fill("S.a", "S.b", "S.a", "S.b")
     driver.pull(3, no_wait=True)
     driver.change(filter_subject="S.b")
-    assert driver.consumer().pending_count() == 0
+    assert driver.consumer().position.pending_count() == 0
     if driver.is_on_disk:
         driver.restart()
-    assert driver.consumer().pending_count() == 0
+    assert driver.consumer().position.pending_count() == 0
     assert driver.figures()[0] == (2, 3), "of that nobody is told"
     driver.fill("S.a", "S.b")
     assert sequences(driver.pull(3)) == [6]
@@ -112,7 +78,7 @@ def test_what_it_has_not_looked_at_is_looked_at_by_the_other_filter(consume: Con
     driver.fill("S.a", "S.b", "S.a", "S.b")
     driver.pull(1)
     driver.change(filter_subject="S.b")
-    assert driver.consumer().pending_count() == 2
+    assert driver.consumer().position.pending_count() == 2
     assert driver.pending() == [1], "what was delivered stays pending"
     driver.advance(31)
     assert sequences(driver.pull(9)) == [1, 2, 4]
@@ -256,32 +222,3 @@ def test_one_that_nobody_ever_listened_to_goes_too(consume: Consume) -> None:
     driver.advance(5)
     with pytest.raises(ApiError, match="consumer not found"):
         driver.consumer()
-
-
-# --- apply is total -------------------------------------------------------------------------------
-
-
-def test_records_about_what_is_not_there_do_no_harm() -> None:
-    """A journal may have such records if a part of it cannot be read."""
-    driver = ConsumerDriver(Storage.MEMORY)
-    driver.create()
-    driver.fill("S.a", "S.a")
-    for record in (
-        Delivered("C", [7], (), 5),
-        Delivered("C", (), [1, 2], 5),
-        Delivered("C", [1], [1, 2], 6),
-        Postponed("C", [9], [5]),
-        Exhausted("C", [9]),
-    ):
-        driver.record(record)
-    driver.check()
-    assert driver.pending() == [1, 2]
-
-
-def test_without_acks_nothing_is_ever_pending() -> None:
-    driver = ConsumerDriver(Storage.MEMORY)
-    driver.create(ack_policy=AckPolicy.NONE)
-    driver.fill("S.a", "S.a")
-    driver.record(Delivered("C", [1], [1, 2], 5))
-    assert driver.pending() == []
-    assert driver.consumer().next_due_ns() == 0

@@ -5,7 +5,6 @@ from collections.abc import Callable
 import pytest
 
 from headwater.jetstream.config.stream_config import Retention, Storage
-from headwater.jetstream.consumers.machine import Consumer
 from headwater.jetstream.consumers.records import Acked, ConsumerDeleted
 from tests.kit.consumer_driver import ConsumerDriver
 from tests.unit.jetstream.consumers.conftest import Consume
@@ -30,33 +29,37 @@ def test_a_stream_with_consumers_and_its_shadow_are_equal(consume: Consume) -> N
     assert driver.sequences == [2, 3]
 
 
-PLANTED: dict[str, Callable[[Consumer], object]] = {
-    "a message is delivered": lambda consumer: consumer.state.deliver((), [3], 5),
-    "a message is acknowledged": lambda consumer: consumer.state.acknowledge([1]),
-    "the floor moves": lambda consumer: setattr(consumer.state, "floor_stream", 1),
-    "a redelivery is counted": lambda consumer: consumer.state.redelivered.update({1: 5}),
-    "a deadline moves": lambda consumer: consumer.state.sent_ns.update({1: 5}),
-    "a message is given up": lambda consumer: consumer.state.give_up([1]),
-    "it begins again": lambda consumer: consumer.state.begin(1),
-    "it is pinned": lambda consumer: setattr(consumer.state, "pin_id", "id"),
-    "it has another place": lambda consumer: setattr(consumer.state, "passed_stream", 7),
-    "a record is only for itself": lambda consumer: consumer.apply(Acked("C", [1], 5)),
-    "it is gone": lambda consumer: consumer.stream.consumers.apply(ConsumerDeleted("C")),
-    "it is another one": lambda consumer: setattr(consumer, "created_ns", 5),
-    "it is configured": lambda consumer: consumer._configure(
-        ConsumerDriver(Storage.MEMORY).create(description="other").config
+PLANTED: dict[str, Callable[[ConsumerDriver], object]] = {
+    "a message is delivered": lambda driver: driver.consumer().state.deliver((), [3], 5),
+    "a message is acknowledged": lambda driver: driver.consumer().state.acknowledge([1]),
+    "the floor moves": lambda driver: setattr(driver.consumer().state, "floor_stream", 1),
+    "a redelivery is counted": lambda driver: driver.consumer().state.redelivered.update({1: 5}),
+    "a deadline moves": lambda driver: driver.consumer().state.sent_ns.update({1: 5}),
+    "a message is given up": lambda driver: driver.consumer().state.give_up([1]),
+    "it begins again": lambda driver: driver.consumer().state.begin(1),
+    "it is pinned": lambda driver: setattr(driver.consumer().state, "pin_id", "id"),
+    "it has another place": lambda driver: setattr(driver.consumer().state, "passed_stream", 7),
+    "a record is only for itself": lambda driver: driver.consumer().machine.apply(
+        Acked("C", [1], 5)
+    ),
+    "it is gone": lambda driver: driver.stream.consumers.apply(ConsumerDeleted("C")),
+    "it is another one": lambda driver: setattr(driver.consumer(), "created_ns", 5),
+    "it is configured": lambda driver: setattr(
+        driver.consumer().machine,
+        "config",
+        ConsumerDriver(Storage.MEMORY).create(description="other").config,
     ),
 }
 
 
 @pytest.mark.parametrize("mutate", PLANTED.values(), ids=PLANTED)
-def test_a_change_without_a_record_shows(mutate: Callable[[Consumer], object]) -> None:
+def test_a_change_without_a_record_shows(mutate: Callable[[ConsumerDriver], object]) -> None:
     driver = ConsumerDriver(Storage.MEMORY)
-    consumer = driver.create()
+    driver.create()
     driver.fill("S.a", "S.a", "S.a")
     driver.pull(2)
     driver.check()
-    mutate(consumer)
+    mutate(driver)
     with pytest.raises(AssertionError, match="the replica has another consumers"):
         driver.check()
 
@@ -67,7 +70,7 @@ def test_a_record_that_is_not_written_down_does_not_outlive_a_restart() -> None:
     driver.fill("S.a", "S.a")
     driver.pull(2)
     acked = Acked("C", [1], driver.now_ns)
-    driver.consumer().apply(acked)
+    driver.consumer().machine.apply(acked)
     driver.shadow.apply(acked)
     driver.check()
     driver.stream.consumers.take_unwritten()

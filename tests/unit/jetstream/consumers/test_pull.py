@@ -143,7 +143,7 @@ def test_a_sole_request_of_one_who_left_ends_silently(consume: Consume) -> None:
     driver.host.unheard.add(b"I")
     driver.fill("S.a", "S.a")
     assert not driver.take()
-    assert driver.consumer().pending_count() == 2
+    assert driver.consumer().position.pending_count() == 2
     assert sequences(driver.pull(2, "J")) == [1, 2]
 
 

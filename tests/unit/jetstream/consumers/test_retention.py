@@ -78,13 +78,29 @@ def test_removal_by_ack_is_no_termination(queue: ConsumerDriver) -> None:
 
 def test_an_ack_and_what_it_removes_are_one_entry(queue: ConsumerDriver) -> None:
     """After a kill, the ack and the removal are both in the journal, or neither is."""
-    queue.ack(*queue.pull(2))
+    got = queue.pull(2)
+    queue.stream.consumers.flush()
+    queue.ack(*got)
     if queue.is_on_disk:
+        assert queue.stream.log.has_queued_journal
+        queue.stream.log.write_journal()
         assert not queue.stream.consumers.has_unwritten
         queue.kill()
         assert queue.sequences == [3, 4]
         assert queue.pending() == []
         assert sequences(queue.pull(9)) == [3, 4]
+
+
+def test_an_ack_that_is_not_written_removes_nothing_for_good(queue: ConsumerDriver) -> None:
+    got = queue.pull(2)
+    queue.stream.consumers.flush()
+    queue.ack(*got)
+    assert queue.sequences == [3, 4]
+    if queue.is_on_disk:
+        queue.kill()
+        queue.leave_shadow()
+        assert queue.sequences == [1, 2, 3, 4]
+        assert queue.pending() == [1, 2]
 
 
 def test_without_a_consumer_everything_stays(queue: ConsumerDriver) -> None:

@@ -81,7 +81,7 @@ def test_where_it_begins(
         driver.advance(1)
     driver.create(**config)
     assert driver.figures() == ((0, place), (0, place))
-    assert driver.consumer().pending_count() == len(expected)
+    assert driver.consumer().position.pending_count() == len(expected)
     assert sequences(driver.pull(9)) == expected
     driver.fill("S.a", "S.b", "S.z")
     new = [each.sequence for each in driver.take() if each.sequence > 4]
@@ -125,6 +125,6 @@ def test_a_start_beyond_the_end_is_waited_for(consume: Consume) -> None:
     driver.pull(9)
     driver.fill("S.a", "S.a")
     assert not driver.take()
-    assert driver.consumer().pending_count() == 0
+    assert driver.consumer().position.pending_count() == 0
     driver.fill("S.a", "S.a")
     assert sequences(driver.take()) == [5, 6]

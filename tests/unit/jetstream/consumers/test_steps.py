@@ -29,7 +29,7 @@ def test_the_records_of_a_step_are_in_order(driver: ConsumerDriver) -> None:
     out = consumer.step(PlainAcks([1, 2], [None, b"to"]), driver.now_ns)
     assert [type(record) for record in out.records] == [Acked, Delivered]
     assert out.answered == [b"to"]
-    assert [record for record, _, _ in consumer.ahead] == out.records
+    assert [record for record, _, _ in consumer.machine.ahead] == out.records
     # A step changes the consumer alone; the stream follows when the records are committed.
     assert driver.sequences == [1, 2, 3]
 
@@ -45,7 +45,7 @@ def test_the_first_output_for_a_pinned_client_waits(driver: ConsumerDriver) -> N
     assert out.waits
     for record in out.records:
         driver.stream.apply(record)
-    pin_id = consumer.pin_id.encode()
+    pin_id = consumer.state.pin_id.encode()
     body = b'{"batch":1,"group":"g","id":"%b"}' % pin_id
     assert not consumer.step(Pull(b"I", body), driver.now_ns).waits
 

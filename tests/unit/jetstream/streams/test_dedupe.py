@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from headwater.base.invariants import InvariantViolation
+from headwater.base.sliced import at_once
 from headwater.jetstream.streams.dedupe import (
     FORGOTTEN_PER_ADD_MAX,
     FORGOTTEN_PER_CALL_MAX,
@@ -21,6 +22,34 @@ def test_an_id_is_found_until_its_window_ends() -> None:
     assert window.find(b"a", 1000 + WINDOW_NS - 1) == 7
     assert window.find(b"a", 1000 + WINDOW_NS) == 0
     assert window.find(b"b", 1000) == 0
+
+
+def test_ids_are_read_some_at_a_time_while_others_come_and_go() -> None:
+    window = DedupeWindow(WINDOW_NS)
+    assert window.entries_from(0, 2) == (0, [])
+    assert window.first_sequence == 0
+    for sequence in range(1, 5):
+        window.add(b"%d" % sequence, sequence, 10 * sequence)
+    position, found = window.entries_from(0, 2)
+    assert found == [(b"1", 1, 10), (b"2", 2, 20)]
+    # The first three are forgotten, and one of them is published again.
+    window.forget_before(30 + WINDOW_NS)
+    window.add(b"1", 5, 30 + WINDOW_NS)
+    assert window.first_sequence == 4
+    position, found = window.entries_from(position, 9)
+    assert found == [(b"4", 4, 40), (b"1", 5, 30 + WINDOW_NS)]
+    assert window.entries_from(position, 9) == (position, [])
+
+
+def test_positions_of_ids_stay_when_many_are_forgotten() -> None:
+    window = DedupeWindow(WINDOW_NS)
+    for sequence in range(1, 5001):
+        window.add(b"%d" % sequence, sequence, 0)
+    position, _ = window.entries_from(0, 5000)
+    window.forget_before(WINDOW_NS)
+    window.forget_before(WINDOW_NS)
+    window.add(b"new", 5001, WINDOW_NS)
+    assert window.entries_from(position, 9)[1] == [(b"new", 5001, WINDOW_NS)]
 
 
 def test_an_id_counts_before_its_time_when_the_clock_went_back() -> None:
@@ -86,11 +115,11 @@ def test_ids_past_the_old_window_do_not_come_back_with_a_longer_one() -> None:
     window = DedupeWindow(WINDOW_NS)
     window.add(b"a", 1, 1000)
     window.add(b"b", 2, 1090)
-    window.set_window(1000, 1100)
+    at_once(window.setting_window(1000, 1100))
     assert window.window_ns == 1000
     assert window.find(b"a", 1100) == 0
     assert window.find(b"b", 1100) == 2
-    window.set_window(0, 1100)
+    at_once(window.setting_window(0, 1100))
     assert [*window.entries(1100)] == []
 
 
@@ -142,7 +171,7 @@ class AgainstAList(RuleBasedStateMachine):
         self.added = self.expected()
         self.window_ns = window_ns
         self.added = self.expected()
-        self.window.set_window(window_ns, self.now_ns)
+        at_once(self.window.setting_window(window_ns, self.now_ns))
 
     @invariant()
     def finds_what_counts(self) -> None:

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from headwater.jetstream.config.stream_config import Storage, StreamConfig
-from headwater.jetstream.records import Configured, Published, Purged, Record, Removed
+from headwater.jetstream.records import Configured, Published, Purged, Removed
 from headwater.jetstream.streams import foreseen as foreseen_module
-from headwater.jetstream.streams.foreseen import Foreseen, Message, is_foreseeable, removes_messages
+from headwater.jetstream.streams.foreseen import Foreseen, Message, removes_messages
 from headwater.jetstream.streams.limits import size_rule
 from headwater.jetstream.streams.log_messages import LogMessages
 from headwater.store.log.memory_log import MemoryLog
@@ -130,16 +130,38 @@ def test_a_purge_reaches_the_messages_before_it_only() -> None:
 
 
 @pytest.mark.parametrize(
-    ("record", "expected"),
+    ("purge", "left"),
     [
-        (Purged(b">"), True),
-        (Purged(b"a"), True),
-        (Purged(b"*"), False),
-        (Purged(b">", keep=1), False),
-        (Purged(b">", before=2), False),
-        (Configured(StreamConfig(name="S"), 1), False),
-        (Removed([1]), True),
+        (Purged(b">", before=3), [3, 4]),
+        (Purged(b">", before=9), []),
+        (Purged(b">", keep=1), [4]),
+        (Purged(b"a", before=3), [2, 3, 4]),
+        (Purged(b"a", keep=1), [2, 3, 4]),
+        (Purged(b"*", before=3), [3, 4]),
+        (Purged(b"*", keep=3), [2, 3, 4]),
+        (Purged(b">", before=4, keep=2), [2, 3, 4]),
     ],
 )
-def test_only_simple_purges_are_foreseen(record: Record, expected: bool) -> None:
-    assert is_foreseeable(record) is expected
+def test_a_purge_may_keep_messages(purge: Purged, left: list[int]) -> None:
+    messages = foreseen(stored(b"a", b"b", b"a", b"c"))
+    messages.follow(purge, SIZE)
+    assert [*filter(messages.has, range(1, 5))] == left
+    messages.retreat()
+    assert [*filter(messages.has, range(1, 5))] == [1, 2, 3, 4]
+
+
+def test_limits_of_another_configuration_hold_from_its_record_on() -> None:
+    config = StreamConfig(name="S", max_msgs=3, max_msgs_per_subject=1)
+    messages = foreseen(stored(b"a", b"b", b"a", b"c", b"d"), max_msgs=3, max_msgs_per_subject=1)
+    messages.follow(Configured(config, 1), SIZE)
+    assert [*filter(messages.has, range(1, 6))] == [3, 4, 5]
+
+
+def test_a_record_that_is_not_foreseen_changes_nothing_and_is_forgotten_in_its_turn() -> None:
+    messages = foreseen(stored(b"a"))
+    messages.follow(Published(2, batch_of(b"a")), SIZE)
+    messages.pass_by()
+    assert messages.messages == 2
+    messages.retreat()
+    messages.retreat()
+    assert messages.messages == 1

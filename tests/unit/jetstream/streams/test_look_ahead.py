@@ -38,12 +38,12 @@ def ahead_of(*records: Any) -> LookAhead:
 def test_nothing_in_flight_is_the_log() -> None:
     ahead = ahead_of()
     assert (len(ahead), ahead.messages, ahead.next_sequence, ahead.oldest) == (0, 0, 1, None)
-    assert (ahead.last_id(b"x"), ahead.last_ns, ahead.byte_count) == (b"x", 0, 0)
+    assert (ahead.last_id, ahead.last_ns, ahead.byte_count) == (b"", 0, 0)
 
 
 def test_the_next_sequence_and_the_last_id_follow_the_newest_message() -> None:
     ahead = ahead_of(published(1, b"x", b"y"), Skipped(3, b"a", header(b"z"), 7), Purged(b">"))
-    assert (ahead.next_sequence, ahead.last_id(b""), ahead.last_ns) == (4, b"z", 7)
+    assert (ahead.next_sequence, ahead.last_id, ahead.last_ns) == (4, b"z", 7)
     assert (len(ahead), ahead.messages) == (3, 2)
 
 
@@ -56,22 +56,33 @@ def test_ids_in_flight_count_within_the_window() -> None:
     assert not ahead.are_new([b"y", b"y"])
 
 
+def test_the_window_of_an_update_in_flight_counts_for_ids_that_were_within_the_one_before() -> None:
+    log, dedupe = MemoryLog(), DedupeWindow(WINDOW_NS)
+    dedupe.add_all([b"old", b"new"], 1, [1, 50])
+    ahead = LookAhead(log, dedupe, CONFIG)
+    config = msgspec.structs.replace(CONFIG, duplicate_window=3 * WINDOW_NS)
+    ahead.propose(Configured(config, WINDOW_NS + 1))
+    assert (ahead.find_id(b"old", WINDOW_NS + 1), ahead.find_id(b"new", WINDOW_NS + 1)) == (0, 2)
+    assert (ahead.find_id(b"new", 349), ahead.find_id(b"new", 350)) == (2, 0)
+    ahead.retreat(1)
+    assert (ahead.find_id(b"new", 149), ahead.find_id(b"new", 150)) == (2, 0)
+
+
+def test_a_purge_up_to_a_later_sequence_in_flight_makes_that_the_next() -> None:
+    ahead = ahead_of(published(1, b"x"), Purged(b">", before=50), Removed([1]))
+    assert ahead.next_sequence == 50
+    assert [*map(ahead.next_sequence_without, (1, 2, 3))] == [50, 2, 1]
+    assert ahead_of(Purged(b"a", before=50)).next_sequence == 1
+
+
 def test_a_retreat_gives_an_id_back_to_the_message_that_had_it_before() -> None:
     ahead = ahead_of(published(1, b"x"), published(2, b"x"))
     assert ahead.find_id(b"x", 2) == 2
     forgotten = ahead.retreat(1)
     assert [each.first_sequence for each in forgotten if isinstance(each, Published)] == [2]
     assert ahead.find_id(b"x", 2) == 1
-    ahead.clear()
+    ahead.retreat(1)
     assert (ahead.find_id(b"x", 2), ahead.next_sequence, ahead.byte_count) == (0, 1, 0)
-
-
-def test_a_retreat_keeps_records_up_to_a_sequence() -> None:
-    ahead = ahead_of(published(1, b"x", b"y"), published(3, b"z"), Purged(b">"))
-    ahead.retreat_to(2)
-    assert (len(ahead), ahead.next_sequence) == (1, 3)
-    ahead.retreat_to(1)
-    assert len(ahead) == 0
 
 
 def test_some_records_have_to_be_committed_before_publishes_go_on() -> None:
@@ -110,11 +121,11 @@ def test_another_change_of_the_log_changes_what_is_foreseen() -> None:
     log.append(published(1, b"", b"").batch)
     ahead = LookAhead(log, DedupeWindow(WINDOW_NS), config)
     ahead.propose(published(3, b""))
-    assert [*map(ahead.foreseen(config).has, (1, 2, 3))] == [False, True, True]
+    assert [*map(ahead.foreseen().has, (1, 2, 3))] == [False, True, True]
     log.delete([1])
     ahead.log_changed()
-    assert [*map(ahead.foreseen(config).has, (1, 2, 3))] == [False, True, True]
-    assert ahead.foreseen(config).messages == 2
+    assert [*map(ahead.foreseen().has, (1, 2, 3))] == [False, True, True]
+    assert ahead.foreseen().messages == 2
 
 
 def test_a_message_that_is_removed_twice_is_missed_once() -> None:
@@ -122,7 +133,7 @@ def test_a_message_that_is_removed_twice_is_missed_once() -> None:
     log.append(published(1, b"", b"").batch)
     ahead = LookAhead(log, DedupeWindow(WINDOW_NS), CONFIG)
     ahead.propose(Removed([1]))
-    assert ahead.foreseen(CONFIG).messages == 1
+    assert ahead.foreseen().messages == 1
     log.delete([1])
     ahead.log_changed()
-    assert ahead.foreseen(CONFIG).messages == 1
+    assert ahead.foreseen().messages == 1

@@ -1,12 +1,20 @@
 """After a crash an atomic batch is there as a whole, or not at all."""
 
+from random import Random
+
 import pytest
 
-from headwater.jetstream.config.stream_config import Storage
-from headwater.jetstream.streams.recovery import unfinished_batch
+from headwater.jetstream.config.stream_config import Storage, StreamConfig
+from headwater.jetstream.streams.file import StreamBody
+from headwater.jetstream.streams.publishing.batch_limits import BatchLimits
+from headwater.jetstream.streams.recovery import config_of, unfinished_batch
+from headwater.jetstream.streams.stream import Stream
 from headwater.store.log.memory_log import MemoryLog
 from headwater.store.log.message_log import Batch
-from tests.kit.stream_driver import Publish, StreamDriver
+from headwater.store.store import open_store
+from headwater.testing.disk import SimDisk
+from headwater.testing.entropy import SeededEntropy
+from tests.kit.stream_driver import Publish, StreamDriver, Surrounding
 from tests.unit.jetstream.conftest import Drive
 
 
@@ -79,13 +87,28 @@ def test_an_empty_log_has_none() -> None:
     assert unfinished_batch(MemoryLog()) == []
 
 
-def test_a_restart_drops_what_a_crash_has_cut() -> None:
+def test_half_a_batch_that_nobody_was_told_of_leaves_no_trace() -> None:
+    driver = StreamDriver(Storage.FILE, allow_atomic=True)
+    driver.fill("S.a")
+    headers, times = [member(1), member(2)], [driver.now_ns] * 2
+    driver.stream.log.append(Batch([b"S.a"] * 2, headers, [b"x"] * 2, times))
+    driver.kill()
+    for _ in range(2):
+        assert (driver.sequences, driver.stream.visible_sequence) == ([1], 1)
+        driver.kill()
+    driver.fill("S.a")
+    driver.kill()
+    assert driver.sequences == [1, 2]
+
+
+def test_half_a_batch_is_deleted_where_its_rest_may_have_been_told() -> None:
     driver = StreamDriver(Storage.FILE, allow_atomic=True)
     driver.fill("S.a")
     driver.stream.log.append(Batch([b"S.a"], [member(1)], [b"x"], [driver.now_ns]))
-    driver.kill()
+    driver.disk.power_loss("kind")
+    driver.reopen()
     assert driver.sequences == [1]
-    assert driver.stream.visible_sequence == 2, "no sequence is given out twice"
+    assert driver.stream.visible_sequence > 2, "no sequence is given out twice"
 
 
 def test_also_where_batches_are_not_allowed_any_more() -> None:
@@ -100,8 +123,8 @@ def test_what_was_cut_is_gone_for_good_before_anything_follows() -> None:
     driver = StreamDriver(Storage.FILE, allow_atomic=True)
     driver.stream.log.append(Batch([b"S.a"], [member(1)], [b"x"], [driver.now_ns]))
     driver.kill()
-    [journal] = [path for path in driver.disk.files() if path.endswith("journal.hw")]
-    assert driver.disk.is_synced(journal)
+    [segment] = [path for path in driver.disk.files() if "segment" in path]
+    assert driver.disk.is_synced(segment)
 
 
 def test_a_whole_batch_outlives_a_restart(drive: Drive) -> None:
@@ -113,3 +136,42 @@ def test_a_whole_batch_outlives_a_restart(drive: Drive) -> None:
     if driver.is_on_disk:
         driver.restart()
     assert driver.sequences == [1]
+
+
+# --- replicas -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("applied", "found"),
+    [(3, "before"), (4, "after"), (0, "after")],
+)
+def test_a_replica_has_the_configuration_of_the_entry_that_its_files_hold(
+    applied: int, found: str
+) -> None:
+    disk = SimDisk()
+    disk.make_folder("/data")
+    store = open_store(disk, "/data", SeededEntropy(Random(1)), "boot")
+    log = store.create_stream("S", is_replica=True)
+    log.applied_entry = applied
+    body = StreamBody(
+        config=StreamConfig(name="S", description="after"),
+        before=StreamConfig(name="S", description="before"),
+        since_entry=4,
+    )
+    assert config_of(body, log).description == found
+
+
+def test_a_replica_keeps_half_a_batch_and_missed_times() -> None:
+    """Its group decides: the entries that follow may say otherwise."""
+    disk = SimDisk()
+    disk.make_folder("/data")
+    log = open_store(disk, "/data", SeededEntropy(Random(1)), "boot").create_stream(
+        "S", is_replica=True
+    )
+    every = block(Nats_Schedule="@every 1s", Nats_Schedule_Target="S.t")
+    log.append(Batch([b"S.s", b"S"], [every, member(1)], [b"x", b"y"], [7, 7]))
+    config = StreamConfig(name="S", subjects=("S", "S.>"), allow_msg_schedules=True)
+    stream = Stream(config, log, 0, Surrounding(BatchLimits()))
+    stream.recover(10**15)
+    assert log.messages == 2
+    assert [due_ns for _, _, due_ns in stream.scheduling.entries()] == [10**9]

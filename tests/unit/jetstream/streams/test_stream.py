@@ -6,18 +6,15 @@ import pytest
 
 from headwater.base.clock import NS_PER_S
 from headwater.base.sliced import at_once
-from headwater.jetstream import error_codes
 from headwater.jetstream.config.stream_config import (
     Discard,
     Republish,
     Retention,
     SubjectTransformConfig,
 )
-from headwater.jetstream.errors import ApiError
-from headwater.jetstream.streams.publishing.incoming import Incoming
 from headwater.jetstream.streams.stream import Stream
 from headwater.store.disk.format import SUBJECT_BYTES_MAX
-from tests.kit.stream_driver import REPLY, Publish
+from tests.kit.stream_driver import Publish
 from tests.unit.jetstream.conftest import Drive
 
 
@@ -27,58 +24,6 @@ def seen(stream: Stream) -> dict[str, int]:
     counts = {name: count for part in parts for name, count in part.items()}
     assert total == len(counts)
     return counts
-
-
-# --- acks -----------------------------------------------------------------------------------------
-
-
-def test_an_ack_names_stream_and_sequence(drive: Drive) -> None:
-    driver = drive()
-    assert driver.publish("S.a", b"x").text == '{"stream":"S","seq":1}'
-    assert driver.publish("S.a", b"x", Other="y").text == '{"stream":"S","seq":2}'
-
-
-def test_publishes_of_one_turn_have_consecutive_sequences(drive: Drive) -> None:
-    driver = drive()
-    answers = driver.publish_together([Publish("S.a", b"1"), Publish("S.b", b"2")])
-    assert [answer.document["seq"] for answer in answers] == [1, 2]
-    assert driver.contents == [(1, "S.a", b"1"), (2, "S.b", b"2")]
-
-
-def test_who_does_not_ask_is_not_answered(drive: Drive) -> None:
-    driver = drive()
-    quiet = [Publish("S.a", b"1", reply=None), Publish("S.a", b"2", {"A": "b"}, reply=None)]
-    assert driver.publish_together(quiet) == []
-    answers = driver.publish_together([Publish("S.a", b"3", reply=None), Publish("S.a", b"4")])
-    assert [answer.document["seq"] for answer in answers] == [4]
-
-
-def test_a_stream_without_acks_answers_nothing(drive: Drive) -> None:
-    driver = drive(no_ack=True)
-    refused = Publish("S.a", b"", {"Nats-Expected-Stream": "OTHER"})
-    assert driver.publish_together([Publish("S.a", b"x"), refused]) == []
-    assert driver.sequences == [1]
-
-
-def test_an_ack_tells_the_domain_and_a_refusal_does_not(drive: Drive) -> None:
-    driver = drive()
-    driver.host.server.domain = "hub"
-    driver.update()
-    assert driver.publish("S.a").text == '{"stream":"S","domain":"hub","seq":1}'
-    refused = driver.publish("S.a", Nats_Expected_Stream="OTHER")
-    assert '"stream":"S","seq":0}' in refused.text
-    assert "hub" not in refused.text
-
-
-def test_a_log_that_takes_nothing_refuses_all(drive: Drive) -> None:
-    driver = drive()
-    incoming = Incoming()
-    incoming.add(b"S.a", REPLY, -1, b"x")
-    incoming.add(b"S.a", None, -1, b"x")
-    error = ApiError.of(error_codes.STREAM_STORE_FAILED, err="the disk is gone")
-    decision = driver.stream.refuse(incoming, error)
-    assert decision.reply_subjects == [REPLY]
-    assert b"the disk is gone" in decision.replies[0]
 
 
 # --- the watermark --------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from headwater.base.sliced import at_once
 from headwater.jetstream.config.stream_config import Storage
 from headwater.jetstream.streams.stream import Stream
 from tests.kit.stream_driver import BEGINNING_NS, StreamDriver
@@ -27,7 +28,7 @@ PLANTED: dict[str, Callable[[Stream], object]] = {
     "a message is removed": lambda stream: stream.log.delete([1]),
     "sequences are given out": lambda stream: stream.log.skip(1, BEGINNING_NS),
     "an id is remembered": lambda stream: stream.dedupe.add(b"id", 2, BEGINNING_NS),
-    "the last id is another": lambda stream: setattr(stream, "last_id", b"id"),
+    "the last id is another": lambda stream: setattr(stream.dedupe, "last_id", b"id"),
     "the limits are others": lambda stream: stream._configure(
         StreamDriver(Storage.MEMORY, max_msgs=7).config
     ),
@@ -51,6 +52,6 @@ def test_a_change_without_a_record_shows(mutate: Callable[[Stream], object]) -> 
 def test_a_change_that_is_only_in_memory_does_not_outlive_a_restart() -> None:
     driver = StreamDriver(Storage.FILE)
     driver.publish("S.a", b"x", Nats_Msg_Id="a")
-    driver.stream.dedupe.set_window(0, driver.now_ns)
+    at_once(driver.stream.dedupe.setting_window(0, driver.now_ns))
     with pytest.raises(AssertionError, match="the restart has changed ids"):
         driver.restart()

@@ -7,7 +7,7 @@ each message is checked as if those before it were stored.
 Admission changes nothing: the result is records.
 """
 
-from typing import TYPE_CHECKING, Final, final
+from typing import Final, final
 
 from headwater.jetstream import error_codes
 from headwater.jetstream import header_names as names
@@ -15,16 +15,15 @@ from headwater.jetstream.errors import ApiError
 from headwater.jetstream.records import Published, Record, Skipped
 from headwater.jetstream.streams.dedupe import ids_in
 from headwater.jetstream.streams.effects import Purge, purges_of
+from headwater.jetstream.streams.look_ahead import LookAhead
 from headwater.jetstream.streams.publishing import checks
 from headwater.jetstream.streams.publishing.checks import Control, DuplicateError
 from headwater.jetstream.streams.publishing.draft import Draft
+from headwater.jetstream.streams.publishing.rules import PublishRules
 from headwater.jetstream.streams.publishing.ttl import NEVER, expiry_ns, raised_to_marker
 from headwater.jetstream.streams.schedules.schedule import Copy, check_schedule, check_scheduler
 from headwater.store.log.message_log import Batch
 from headwater.wire.headers import without
-
-if TYPE_CHECKING:
-    from headwater.jetstream.streams.stream import Stream
 
 _REQUEST_INFO: Final = b"Nats-Request-Info"
 
@@ -41,18 +40,18 @@ class Admission:
         "_records",
         "_rolls_up",
         "_server_refusal",
-        "_stream",
         "_subjects",
         "draft",
         "now_ns",
         "republished",
+        "rules",
     )
 
-    def __init__(self, stream: "Stream", now_ns: int) -> None:
-        self._stream = stream
+    def __init__(self, rules: PublishRules, look_ahead: LookAhead, now_ns: int) -> None:
+        self.rules = rules
         self.now_ns = now_ns
-        self.draft = Draft(stream.look_ahead, stream.config, stream.last_id)
-        self._server_refusal = stream.server_refusal()
+        self.draft = Draft(look_ahead)
+        self._server_refusal = rules.server_refusal()
         # Messages to republish, as subject, header and body.
         self.republished: list[tuple[bytes, bytes, bytes]] = []
         self._records: list[Record] = []
@@ -73,9 +72,9 @@ class Admission:
         Raises ApiError with the reason of a refusal, DuplicateError if the message is stored
         already.
         """
-        stream = self._stream
-        config = stream.config
-        subject = stream.transformed(subject)
+        rules = self.rules
+        config = rules.config
+        subject = rules.transformed(subject)
         checks.check_arrival(config, subject, header, body)
         control: Control = {}
         increment = None
@@ -94,7 +93,7 @@ class Admission:
 
     def _ruled(self, subject: bytes, header: bytes, control: Control) -> tuple[bytes, Control]:
         """Apply the rules for headers, which may add a header."""
-        config, draft = self._stream.config, self.draft
+        config, draft = self.rules.config, self.draft
         checks.check_expected_stream(config, control)
         checks.check_ttl_allowed(config, control)
         checks.check_expected_subject_sequence(draft, control, subject)
@@ -112,9 +111,9 @@ class Admission:
         The rules are applied in another order, and messages of an atomic batch have rules among
         themselves. The batch itself applies the rules for an arriving message.
         """
-        stream, draft = self._stream, self.draft
-        config = stream.config
-        subject = stream.transformed(subject)
+        rules, draft = self.rules, self.draft
+        config = rules.config
+        subject = rules.transformed(subject)
         header = _without_request_info(header)
         control = names.read_control_headers(header)
         if self._is_atomic:
@@ -169,15 +168,16 @@ class Admission:
 
     def _take_all(self, messages: list[tuple[bytes, bytes, bytes]]) -> bool:
         """Accept a whole batch if no message needs a check of its own. Returns whether it did."""
-        stream, draft = self._stream, self.draft
+        rules, draft = self.rules, self.draft
         subjects, headers, bodies = map(list, zip(*messages, strict=True))
-        sizes = [*map(stream.stored_size, subjects, headers, bodies)]
-        if not stream.takes_plain or not checks.pass_all_in_batch(
-            draft, subjects, headers, sum(map(len, subjects)), max(sizes)
+        sizes = [*map(rules.stored_size, subjects, headers, bodies)]
+        subject_bytes, largest = sum(map(len, subjects)), max(sizes)
+        if not rules.takes_plain or not checks.pass_all(
+            rules.config, draft, subjects, headers, subject_bytes, largest, checks.BATCH_LINES
         ):
             return False
         try:
-            stream.check_account_limits(draft.byte_count + sum(sizes))
+            rules.check_account_limits(draft.byte_count + sum(sizes))
         except ApiError:
             return False
         columns = zip(subjects, sizes, headers, bodies, strict=True)
@@ -194,11 +194,11 @@ class Admission:
 
         Raises ApiError.
         """
-        stream = self._stream
-        subject = stream.transformed(copy.subject)
+        rules = self.rules
+        subject = rules.transformed(copy.subject)
         checks.check_subject_size(subject)
-        checks.check_not_sealed(stream.config)
-        checks.check_message_size(stream.config, copy.block, copy.body)
+        checks.check_not_sealed(rules.config)
+        checks.check_message_size(rules.config, copy.block, copy.body)
         checks.check_header_size(copy.block)
         self.check_server()
         self._accept_within_limits(
@@ -217,9 +217,9 @@ class Admission:
         """Check the schedule headers of a message; a schedule gets a roll-up header."""
         if names.SCHEDULE not in header:
             return header, control
-        stream, draft = self._stream, self.draft
+        rules, draft = self.rules, self.draft
         checked = check_schedule(
-            header, subject, stream.schedule_rules, self.now_ns, stream.find_zone
+            header, subject, rules.schedule_rules, self.now_ns, rules.host.server.find_zone
         )
         if checked != header:
             header = checked
@@ -229,17 +229,15 @@ class Admission:
             content = draft.messages.content_of(scheduler)
             return None if content is None else content[0]
 
-        check_scheduler(header, subject, stream.schedule_rules.allowed, last_header_of)
+        check_scheduler(header, subject, rules.schedule_rules.allowed, last_header_of)
         return header, control
 
     def _counted(
         self, subject: bytes, header: bytes, body: bytes, increment: int | None
     ) -> tuple[bytes, bytes]:
         """Replace the increment of a counter by its total."""
-        stream = self._stream
-        return checks.counted(
-            stream.config, self.draft, subject, header, body, increment, stream.max_payload
-        )
+        config, bytes_max = self.rules.config, self.rules.host.server.max_payload
+        return checks.counted(config, self.draft, subject, header, body, increment, bytes_max)
 
     def check_server(self) -> None:
         """Raises ApiError if the server is full; the answer does not change within a turn."""
@@ -255,23 +253,23 @@ class Admission:
         is_in_batch: bool = False,
     ) -> int:
         """Check limits and interest, and accept the message. Returns its sequence."""
-        stream = self._stream
-        if not stream.has_interest(subject):
+        rules = self.rules
+        if not rules.has_interest(subject):
             return self._skip(subject, header, control)
-        size = stream.stored_size(subject, header, body)
-        stream.check_account_limits(self.draft.byte_count + size)
+        size = rules.stored_size(subject, header, body)
+        rules.check_account_limits(self.draft.byte_count + size)
         expiry = 0
         if names.TTL in control:
             header, expiry = self._expiry(control, header)
-        if stream.refuses_when_full:
+        if rules.refuses_when_full:
             messages, rolls_up = self.draft.messages, names.ROLLUP in control
-            checks.check_room(stream.config, messages, subject, size, rolls_up, is_in_batch)
+            checks.check_room(rules.config, messages, subject, size, rolls_up, is_in_batch)
         return self._accept(subject, header, body, control, expiry)
 
     def _expiry(self, control: Control, header: bytes) -> tuple[bytes, int]:
         """The header, in which the TTL may be raised, and the time at which the message expires."""
         seconds = checks.read_ttl(control)
-        config = self._stream.config
+        config = self.rules.config
         if seconds == NEVER or not config.allow_msg_ttl:
             return header, 0
         if config.max_msgs_per_subject != 1:
@@ -281,14 +279,14 @@ class Admission:
     def _accept(
         self, subject: bytes, header: bytes, body: bytes, control: Control, expiry: int
     ) -> int:
-        stream = self._stream
-        if stream.republisher is not None:
+        rules = self.rules
+        if rules.republisher is not None:
             self._republish(subject, header, body)
         purges: list[Purge] = []
-        if stream.may_roll_up and control:
-            purges = purges_of(control, subject, self.draft.next_sequence, stream.config)
+        if rules.may_roll_up and control:
+            purges = purges_of(control, subject, self.draft.next_sequence, rules.config)
             self._rolls_up |= bool(purges)
-        message = (subject, stream.stored_size(subject, header, body), header, body)
+        message = (subject, rules.stored_size(subject, header, body), header, body)
         sequence = self.draft.add(message, control.get(names.MSG_ID, b""), purges)
         self._subjects.append(subject)
         self._headers.append(header)
@@ -301,14 +299,14 @@ class Admission:
         self._end_record()
         sequence = self.draft.skip(control.get(names.MSG_ID, b""))
         self._records.append(Skipped(sequence, subject, header, self.now_ns))
-        purges = purges_of(control, subject, sequence + 1, self._stream.config)
+        purges = purges_of(control, subject, sequence + 1, self.rules.config)
         self.draft.messages.skip(purges)
         return sequence
 
     def _republish(self, subject: bytes, header: bytes, body: bytes) -> None:
-        stream, draft = self._stream, self.draft
+        rules, draft = self.rules, self.draft
         last = draft.messages.last_sequence_of(subject)
-        message = stream.republished(subject, header, body, draft.next_sequence, last, self.now_ns)
+        message = rules.republished(subject, header, body, draft.next_sequence, last, self.now_ns)
         if message is not None:
             self.republished.append(message)
 

@@ -1,25 +1,25 @@
 """Atomic batches: messages that are collected until a commit, then stored all or not at all.
 
 An open batch lives in memory and belongs to its stream. It ends by its commit, by an error in it,
-or by a timeout. Nothing of it is visible or durable before the commit, and a crash before it leaves
-nothing. The stored messages keep their batch headers, by which recovery recognizes a batch that was
-only half written (`recovery`).
+by the refusal of a proposal that has a message of it, or by a timeout. Nothing of it is visible or
+durable before the commit, and a crash before it leaves nothing. The stored messages keep their
+batch headers, by which recovery recognizes a batch that was only half written (`recovery`).
 """
 
-from typing import TYPE_CHECKING, Final, final
+from collections.abc import Iterable
+from typing import Final, final
 
 from headwater.jetstream import error_codes
 from headwater.jetstream import header_names as names
 from headwater.jetstream.config.api_level import exceeds_level
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.proposal import Proposal
+from headwater.jetstream.records import Record
 from headwater.jetstream.streams.publishing.admission import Admission
 from headwater.jetstream.streams.publishing.batch_limits import BatchRoom
 from headwater.jetstream.streams.publishing.checks import check_message_size, check_not_sealed
+from headwater.jetstream.streams.publishing.pub_acks import PubAcks
 from headwater.wire.headers import value_of, with_value, without
-
-if TYPE_CHECKING:
-    from headwater.jetstream.streams.stream import Stream
 
 ID_BYTES_MAX: Final = 64
 _SEQUENCE_MAX: Final = (1 << 64) - 1
@@ -57,23 +57,25 @@ class _Batch:
 class AtomicBatches:
     """The open batches of one stream, the longest silent first."""
 
-    __slots__ = ("_room", "_stream", "open")
+    __slots__ = ("_acks", "_room", "open")
 
-    def __init__(self, stream: "Stream", room: BatchRoom) -> None:
-        self._stream = stream
+    def __init__(self, acks: PubAcks, room: BatchRoom) -> None:
+        self._acks = acks
         self._room = room
         self.open: dict[bytes, _Batch] = {}
 
     def take(
         self,
         admission: Admission,
-        decision: Proposal,
+        decision: Proposal[Record],
         batch_id: bytes,
         subject: bytes,
         header: bytes,
         body: bytes,
     ) -> bytes:
         """Process a message of a batch. Returns the reply. Raises ApiError."""
+        if decision.batches is None or batch_id not in decision.batches.atomic:
+            decision.note_batches().atomic.add(batch_id)
         self._check_message(admission, batch_id, subject, header, body)
         sequence = _sequence_in(header)
         commit = value_of(header, names.BATCH_COMMIT)
@@ -101,19 +103,19 @@ class AtomicBatches:
         if ends_without:
             batch.mark_committed()
         last = admission.admit_together(batch.messages)
-        return self._stream.batch_ack(last, batch_id, len(batch.messages))
+        return self._acks.batch_ack(last, batch_id, len(batch.messages))
 
     # --- on the way in -------------------------------------------------------------------------
 
     def _check_message(
         self, admission: Admission, batch_id: bytes, subject: bytes, header: bytes, body: bytes
     ) -> None:
-        stream = self._stream
-        check_not_sealed(stream.config)
+        rules = admission.rules
+        check_not_sealed(rules.config)
         admission.check_server()
-        stream.check_account_limits(stream.stored_size(subject, header, body))
-        check_message_size(stream.config, header, body)
-        if not stream.config.allow_atomic:
+        rules.check_account_limits(rules.stored_size(subject, header, body))
+        check_message_size(rules.config, header, body)
+        if not rules.config.allow_atomic:
             raise ApiError.of(error_codes.ATOMIC_PUBLISH_DISABLED)
         if len(batch_id) > ID_BYTES_MAX:
             raise ApiError.of(error_codes.ATOMIC_PUBLISH_INVALID_BATCH_ID)
@@ -131,7 +133,7 @@ class AtomicBatches:
         self,
         batch: _Batch,
         batch_id: bytes,
-        decision: Proposal,
+        decision: Proposal[Record],
         subject: bytes,
         header: bytes,
         body: bytes,
@@ -143,7 +145,7 @@ class AtomicBatches:
         batch.byte_count += count
         batch.messages.append((subject, header, body))
 
-    def _check_level(self, batch_id: bytes, header: bytes, decision: Proposal) -> bytes:
+    def _check_level(self, batch_id: bytes, header: bytes, decision: Proposal[Record]) -> bytes:
         """Refuse a message that requires a higher API level; the header is not stored."""
         level = value_of(header, names.REQUIRED_API_LEVEL)
         if not level:
@@ -163,7 +165,7 @@ class AtomicBatches:
         self._room.give_bytes_back(self.open.pop(batch_id).byte_count)
         self._room.atomic.end()
 
-    def _abandon(self, batch_id: bytes, reason: str, decision: Proposal) -> None:
+    def _abandon(self, batch_id: bytes, reason: str, decision: Proposal[Record]) -> None:
         self._close(batch_id)
         decision.abandoned.append((batch_id, reason))
 
@@ -173,10 +175,16 @@ class AtomicBatches:
             return batch.last_ns + self._room.limits.idle_ns_max
         return 0
 
-    def give_up_idle(self, now_ns: int, decision: Proposal) -> None:
+    def give_up_idle(self, now_ns: int, decision: Proposal[Record]) -> None:
         """Abandon the batches that have timed out."""
         while 0 < self.next_end_ns() <= now_ns:
             self._abandon(next(iter(self.open)), TIMEOUT, decision)
+
+    def drop(self, batch_ids: Iterable[bytes]) -> None:
+        """Drop batches, whose messages were refused, if they are open."""
+        for batch_id in batch_ids:
+            if batch_id in self.open:
+                self._close(batch_id)
 
     def clear(self) -> None:
         """Drop all batches, because the stream ends."""

@@ -46,6 +46,10 @@ class OpenBatches:
         self._count += 1
         return True
 
+    def reopen(self) -> None:
+        """Count a batch again that ended, whatever the limits are."""
+        self._count += 1
+
     def end(self, count: int = 1) -> None:
         """Count batches that ended."""
         self._count -= count

@@ -3,6 +3,11 @@
 A rule reads a stream's configuration, the headers of the message and the stored or accepted
 messages (`Draft`), and raises ApiError with the reason of a refusal. `Admission` decides on the
 order of the rules: a client learns the first of several reasons.
+
+Most messages have nothing that a rule refuses. Beside a rule stands the condition under which many
+messages pass it together, without a call for each. Messages that meet all of them are accepted
+unseen (`takes_unseen`, `pass_all`); one that only seems to need a check gets the same result from
+it.
 """
 
 from typing import Final, TypeAlias
@@ -108,20 +113,54 @@ def check_subject_size(subject: bytes) -> None:
         raise store_failed("subject too long")
 
 
+def all_fit_records(subjects: list[bytes], subject_bytes: int, largest: int) -> bool:
+    """Whether messages pass `check_record_size` and `check_subject_size`.
+
+    `subject_bytes` is the size of all subjects, `largest` that of the largest header with its body.
+    """
+    return largest <= LARGE_PAYLOAD_BYTES and (
+        subject_bytes <= SUBJECT_BYTES_MAX or max(map(len, subjects)) <= SUBJECT_BYTES_MAX
+    )
+
+
 def check_message_size(config: StreamConfig, header: bytes, body: bytes) -> None:
     """Refuse a message whose header and body exceed the stream's limit."""
-    if _exceeds_message_size(config, len(header) + len(body)):
+    if not all_within_message_size(config, len(header) + len(body)):
         raise ApiError.of(error_codes.STREAM_MESSAGE_EXCEEDS_MAXIMUM)
 
 
-def _exceeds_message_size(config: StreamConfig, size: int) -> bool:
-    return 0 <= config.max_msg_size < size
+def all_within_message_size(config: StreamConfig, largest: int) -> bool:
+    """Whether messages pass `check_message_size`; the largest has so many bytes."""
+    return config.max_msg_size < 0 or largest <= config.max_msg_size
+
+
+def plain_bytes_max(config: StreamConfig) -> int:
+    """The size up to which a body without headers passes `check_record_size` and
+    `check_message_size`, if its subject passes `check_subject_size`."""
+    if config.max_msg_size >= 0:
+        return min(config.max_msg_size, LARGE_PAYLOAD_BYTES)
+    return LARGE_PAYLOAD_BYTES
 
 
 def check_header_size(header: bytes) -> None:
     """Refuse a header block above the limit of headers."""
     if len(header) > HEADER_BYTES_MAX:
         raise ApiError.of(error_codes.STREAM_HEADER_EXCEEDS_MAXIMUM)
+
+
+def hold_only(headers: list[bytes], lines: tuple[bytes, ...]) -> bool:
+    """Whether messages pass `check_header_size`, and no other rule reads their headers.
+
+    Of all known headers they have `lines` at most. All headers are searched together. A header that
+    only seems to have more, such as one whose id looks like a header name, is checked by itself,
+    which is slower and has the same result.
+    """
+    joined = b"".join(headers)
+    return (
+        joined.count(_KNOWN_BEGINS) == sum(map(joined.count, lines))
+        and max(map(len, headers)) <= HEADER_BYTES_MAX
+        and all(header.startswith(_HEADER_BEGINS) for header in headers if header)
+    )
 
 
 # --- rules for headers ----------------------------------------------------------------------------
@@ -267,7 +306,7 @@ def check_sequences_in_batch(draft: Draft, control: Control, subject: bytes) -> 
 
 
 def check_duplicate(draft: Draft, control: Control, now_ns: int) -> None:
-    """Raises DuplicateError if the message is stored already."""
+    """Raises DuplicateError if the message is stored already; `Draft.are_new` tells it of many."""
     message_id = control.get(names.MSG_ID)
     found = 0 if message_id is None else draft.find_id(message_id, now_ns)
     if found:
@@ -305,36 +344,30 @@ def check_room(
 
 
 def refuses_when_full(config: StreamConfig) -> bool:
-    """Whether a stream may have no room for a message."""
+    """Whether `check_room` may refuse a message."""
     return config.discard is Discard.NEW and (
         config.max_msgs > 0 or config.max_bytes > 0 or config.discard_new_per_subject
     )
 
 
-# --- many messages at once ------------------------------------------------------------------------
-#
-# Most messages have nothing that a rule refuses. These functions tell so for many of them together,
-# without a call for each; a message that only seems to need a check gets the same result from it.
+# --- messages that are accepted unseen ------------------------------------------------------------
 
 
 def takes_unseen(config: StreamConfig) -> bool:
-    """Whether messages without headers, or with new ids, pass the rules for stored messages.
-
-    Stands for `check_not_sealed`, `check_room`, `counted` and the interest of consumers.
-    """
+    """Whether a stream stores messages without headers, or with new ids, as they come."""
     return not (
+        # `check_not_sealed`
         config.sealed
+        # `counted`
         or config.allow_msg_counter
-        or config.retention is Retention.INTEREST
+        # `check_room`
         or refuses_when_full(config)
+        # The rules of the stream for subjects: `PublishRules.has_interest`, `transformed` and
+        # `republished`.
+        or config.retention is Retention.INTEREST
+        or config.subject_transform is not None
+        or config.republish is not None
     )
-
-
-def plain_bytes_max(config: StreamConfig) -> int:
-    """The size up to which a body without headers passes `pass_all`, if its subject fits."""
-    if config.max_msg_size >= 0:
-        return min(config.max_msg_size, LARGE_PAYLOAD_BYTES)
-    return LARGE_PAYLOAD_BYTES
 
 
 def pass_all(
@@ -344,46 +377,17 @@ def pass_all(
     headers: list[bytes],
     subject_bytes: int,
     largest: int,
+    lines: tuple[bytes, ...] = ID_LINES,
 ) -> bool:
-    """Whether publishes pass `check_arrival`, the rules for headers and `check_duplicate`.
+    """Whether publishes to a stream that takes them unseen pass all rules but those for the room
+    of the account.
 
-    `subject_bytes` is the size of all subjects, `largest` that of the largest header with its body.
-    """
-    return not _exceeds_message_size(config, largest) and pass_all_in_batch(
-        known, subjects, headers, subject_bytes, largest, ID_LINES
-    )
-
-
-def pass_all_in_batch(
-    known: Draft | LookAhead,
-    subjects: list[bytes],
-    headers: list[bytes],
-    subject_bytes: int,
-    largest: int,
-    lines: tuple[bytes, ...] = BATCH_LINES,
-) -> bool:
-    """Whether the messages of an atomic batch pass `check_record_size` and all rules behind it.
-
-    `lines` are the header lines that they may have.
+    `lines` are the header lines that they may have; sizes are those of `all_fit_records`.
     """
     return (
-        largest <= LARGE_PAYLOAD_BYTES
-        and (subject_bytes <= SUBJECT_BYTES_MAX or max(map(len, subjects)) <= SUBJECT_BYTES_MAX)
+        all_fit_records(subjects, subject_bytes, largest)
+        and all_within_message_size(config, largest)
         and (not any(headers) or (hold_only(headers, lines) and known.are_new(ids_in(headers))))
-    )
-
-
-def hold_only(headers: list[bytes], lines: tuple[bytes, ...]) -> bool:
-    """Whether no rule reads these headers: of all known headers they have `lines` at most.
-
-    All headers are searched together. A header that only seems to have more, such as one whose id
-    looks like a header name, is checked by itself, which is slower and has the same result.
-    """
-    joined = b"".join(headers)
-    return (
-        joined.count(_KNOWN_BEGINS) == sum(map(joined.count, lines))
-        and max(map(len, headers)) <= HEADER_BYTES_MAX
-        and all(header.startswith(_HEADER_BEGINS) for header in headers if header)
     )
 
 

@@ -7,7 +7,6 @@ the beginning of the batch.
 
 from typing import NamedTuple, final
 
-from headwater.jetstream.config.stream_config import StreamConfig
 from headwater.jetstream.streams.effects import Purge
 from headwater.jetstream.streams.foreseen import Foreseen, Message
 from headwater.jetstream.streams.look_ahead import LookAhead
@@ -37,13 +36,13 @@ class Draft:
         "next_sequence",
     )
 
-    def __init__(self, look_ahead: LookAhead, config: StreamConfig, last_id: bytes) -> None:
+    def __init__(self, look_ahead: LookAhead) -> None:
         self._look_ahead = look_ahead
         # The messages as if all accepted ones were stored.
-        self.messages: Foreseen = look_ahead.foreseen(config)
+        self.messages: Foreseen = look_ahead.foreseen()
         self.next_sequence = look_ahead.next_sequence
         # The id of the last message; empty if it had none.
-        self.last_id = look_ahead.last_id(last_id)
+        self.last_id = look_ahead.last_id
         # The bytes of the messages in flight and of the accepted ones.
         self.byte_count = look_ahead.byte_count
         self._ids: dict[bytes, int] = {}

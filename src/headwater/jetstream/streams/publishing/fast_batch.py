@@ -11,12 +11,13 @@ become faster. The gap mode `ok` allows gaps in the sequence, and errors of sing
 acknowledges the whole batch.
 
 An open batch is volatile: when it is dropped, its messages stay stored. An accepted message counts
-as stored, because no reply is sent before it is.
+as stored, because no reply is sent before it is; if it never will be, the batch goes back to the
+state before it (`restore`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import IntEnum
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, final
+from typing import Final, NamedTuple, TypeAlias, final
 
 from headwater.go.json import write
 from headwater.jetstream import error_codes
@@ -25,17 +26,17 @@ from headwater.jetstream.api.documents import ErrorDocument
 from headwater.jetstream.config.api_level import exceeds_level
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.proposal import Proposal
+from headwater.jetstream.records import Record
 from headwater.jetstream.streams.publishing.admission import Admission
+from headwater.jetstream.streams.publishing.batch_changes import FastBatchState
 from headwater.jetstream.streams.publishing.batch_limits import BatchRoom
 from headwater.jetstream.streams.publishing.checks import (
     DuplicateError,
     check_message_size,
     check_not_sealed,
 )
+from headwater.jetstream.streams.publishing.pub_acks import PubAcks
 from headwater.wire.headers import value_of, without
-
-if TYPE_CHECKING:
-    from headwater.jetstream.streams.stream import Stream
 
 # Replies to a message.
 Reply: TypeAlias = Callable[[bytes], None]
@@ -82,6 +83,11 @@ class Member(NamedTuple):
 def is_fast(reply: bytes) -> bool:
     """Whether a publish belongs to a fast batch, well-formed or not."""
     return reply.endswith(SUFFIX) and len(reply) > len(SUFFIX)
+
+
+def none_is_fast(replies: list[bytes | None]) -> bool:
+    """Whether certainly no publish belongs to a fast batch, by one search for all."""
+    return SUFFIX not in b" ".join(filter(None, replies))
 
 
 def read_member(reply: bytes) -> Member | None:
@@ -142,6 +148,30 @@ class _Batch:
         self.stored_as = 0
         self.last_ns = 0
 
+    @classmethod
+    def of(cls, state: FastBatchState) -> "_Batch":
+        """A batch in a state that it was in before."""
+        batch = cls(state.allows_gaps, state.ack_every_max, is_alone=False)
+        batch.ack_every = state.ack_every
+        batch.received, batch.stored = state.received, state.stored
+        batch.answered, batch.stored_as = state.answered, state.stored_as
+        batch.last_ns = state.last_ns
+        return batch
+
+    @property
+    def state(self) -> FastBatchState:
+        """The state of the batch now."""
+        return FastBatchState(
+            self.allows_gaps,
+            self.ack_every_max,
+            self.ack_every,
+            self.received,
+            self.stored,
+            self.answered,
+            self.stored_as,
+            self.last_ns,
+        )
+
     def answers_if_due(self, batches: int) -> bool:
         """Whether a reply is due, which then counts as sent.
 
@@ -164,17 +194,17 @@ class _Batch:
 class FastBatches:
     """The open fast batches of one stream, the longest silent first."""
 
-    __slots__ = ("_room", "_stream", "open")
+    __slots__ = ("_acks", "_room", "open")
 
-    def __init__(self, stream: "Stream", room: BatchRoom) -> None:
-        self._stream = stream
+    def __init__(self, acks: PubAcks, room: BatchRoom) -> None:
+        self._acks = acks
         self._room = room
         self.open: dict[bytes, _Batch] = {}
 
     def take(
         self,
         admission: Admission,
-        decision: Proposal,
+        decision: Proposal[Record],
         reply: bytes,
         subject: bytes,
         header: bytes,
@@ -186,11 +216,15 @@ class FastBatches:
             decision.reply(reply, payload, admission.draft.next_sequence - 1)
 
         member = read_member(reply)
+        batches = decision.batches
+        if member is not None and (batches is None or member.batch_id not in batches.fast):
+            before = self.open.get(member.batch_id)
+            decision.note_batches().fast[member.batch_id] = before and before.state
         try:
-            member, batch, header = self._find(member, admission.now_ns, subject, header, body)
+            member, batch, header = self._find(member, admission, subject, header, body)
         except ApiError as error:
-            if not self._stream.config.no_ack:
-                reply_with(self._stream.refusal(error))
+            if not admission.rules.config.no_ack:
+                reply_with(self._acks.refusal(error))
             return
         if member.operation is Operation.PING:
             self._ping(member, batch, reply_with)
@@ -201,7 +235,7 @@ class FastBatches:
             batch.received -= 1
             self._commit(member, batch, reply_with)
             return
-        if member.sequence == 1 and not member.commits and not self._stream.config.no_ack:
+        if member.sequence == 1 and not member.commits and not admission.rules.config.no_ack:
             reply_with(_flow_ack(0, batch.ack_every))
         try:
             batch.stored_as = admission.admit_in_batch(subject, header, body)
@@ -219,15 +253,20 @@ class FastBatches:
     # --- finding the batch ---------------------------------------------------------------------
 
     def _find(
-        self, member: Member | None, now_ns: int, subject: bytes, header: bytes, body: bytes
+        self,
+        member: Member | None,
+        admission: Admission,
+        subject: bytes,
+        header: bytes,
+        body: bytes,
     ) -> tuple[Member, _Batch, bytes]:
         """The parsed reply subject, the batch, and the header to store. Raises ApiError."""
-        stream = self._stream
-        check_not_sealed(stream.config)
-        stream.check_server_limits()
-        stream.check_account_limits(stream.stored_size(subject, header, body))
-        check_message_size(stream.config, header, body)
-        if not stream.config.allow_batched:
+        rules = admission.rules
+        check_not_sealed(rules.config)
+        admission.check_server()
+        rules.check_account_limits(rules.stored_size(subject, header, body))
+        check_message_size(rules.config, header, body)
+        if not rules.config.allow_batched:
             raise ApiError.of(error_codes.BATCH_PUBLISH_DISABLED)
         if member is None:
             raise ApiError.of(error_codes.BATCH_PUBLISH_INVALID_PATTERN)
@@ -237,7 +276,7 @@ class FastBatches:
         batch = self.open.pop(member.batch_id, None)
         if batch is None:
             batch = self._open_batch(member)
-        batch.last_ns = now_ns
+        batch.last_ns = admission.now_ns
         self.open[member.batch_id] = batch
         level = value_of(header, names.REQUIRED_API_LEVEL) if header else None
         if not level:
@@ -300,7 +339,7 @@ class FastBatches:
         if batch.received == 1 and not member.allows_gaps:
             self._close(member)
             sequence = duplicate.sequence
-            reply_with(self._stream.batch_ack(sequence, member.batch_id, 1, is_duplicate=True))
+            reply_with(self._acks.batch_ack(sequence, member.batch_id, 1, is_duplicate=True))
             return
         self._commit(member, batch, reply_with)
 
@@ -308,7 +347,7 @@ class FastBatches:
         """Report a refused message; without gaps allowed, the batch ends before it."""
         if batch.received == 1 and not member.allows_gaps:
             self._close(member)
-            reply_with(self._stream.refusal(error))
+            reply_with(self._acks.refusal(error))
             return
         document = write(ErrorDocument.of(error))
         reply_with(b'{"type":"err","seq":%d,"error":%b}' % (member.sequence, document))
@@ -318,7 +357,7 @@ class FastBatches:
 
     def _commit(self, member: Member, batch: _Batch, reply_with: Reply) -> None:
         self._close(member)
-        reply_with(self._stream.batch_ack(batch.stored_as, member.batch_id, batch.received))
+        reply_with(self._acks.batch_ack(batch.stored_as, member.batch_id, batch.received))
 
     # --- time ----------------------------------------------------------------------------------
 
@@ -333,6 +372,16 @@ class FastBatches:
         while 0 < self.next_end_ns() <= now_ns:
             del self.open[next(iter(self.open))]
             self._room.fast.end()
+
+    def restore(self, states: Mapping[bytes, FastBatchState | None]) -> None:
+        """Put batches back into earlier states, None for a batch that was not open."""
+        for batch_id, state in states.items():
+            if self.open.pop(batch_id, None) is not None:
+                self._room.fast.end()
+            if state is not None:
+                self.open[batch_id] = _Batch.of(state)
+                self._room.fast.reopen()
+        self.open = dict(sorted(self.open.items(), key=lambda item: item[1].last_ns))
 
     def clear(self) -> None:
         """Drop all batches, because the stream ends."""

@@ -4,21 +4,22 @@ All changes of the stream are decided here and returned as records. The state be
 saves work or delays a retry, and is lost with a restart.
 """
 
-from typing import TYPE_CHECKING, Final, final
+from typing import Final, final
 
 from headwater.base.clock import NS_PER_S
 from headwater.go.durations import format_duration
 from headwater.jetstream import header_names as names
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.proposal import Proposal
-from headwater.jetstream.records import Removed
+from headwater.jetstream.records import Record, Removed
+from headwater.jetstream.streams.dedupe import DedupeWindow
 from headwater.jetstream.streams.foreseen import Foreseen
 from headwater.jetstream.streams.publishing.admission import Admission
+from headwater.jetstream.streams.publishing.publishing import Publishing
 from headwater.jetstream.streams.publishing.ttl import NEVER, TtlError, ttl_of
+from headwater.jetstream.streams.schedules.scheduling import Scheduling
+from headwater.jetstream.streams.view import StreamView
 from headwater.wire.headers import value_of
-
-if TYPE_CHECKING:
-    from headwater.jetstream.streams.stream import Stream
 
 # A schedule whose copy was refused tries again after this time.
 REFUSED_COPY_RETRY_NS: Final = NS_PER_S
@@ -35,10 +36,30 @@ _KV_PURGE: Final = b"PURGE"
 class DueWork:
     """The timed work of one stream."""
 
-    __slots__ = ("_aged_before", "_copies_wait_until_ns", "_stream")
+    __slots__ = (
+        "_aged_before",
+        "_atomic_batches",
+        "_copies_wait_until_ns",
+        "_dedupe",
+        "_fast_batches",
+        "_publishing",
+        "_scheduling",
+        "_view",
+    )
 
-    def __init__(self, stream: "Stream") -> None:
-        self._stream = stream
+    def __init__(
+        self,
+        view: StreamView,
+        dedupe: DedupeWindow,
+        scheduling: Scheduling,
+        publishing: Publishing,
+    ) -> None:
+        self._view = view
+        self._dedupe = dedupe
+        self._scheduling = scheduling
+        self._publishing = publishing
+        self._atomic_batches = publishing.atomic_batches
+        self._fast_batches = publishing.fast_batches
         # All messages before this sequence were found to stay, however old they are.
         self._aged_before = 0
         # Schedules are not tried again before this time.
@@ -50,38 +71,37 @@ class DueWork:
 
     def next_ns(self) -> int:
         """When work may be due; 0 for never."""
-        stream = self._stream
+        view = self._view
         # Most streams have nothing of the kind. Every publish asks, so this makes no calls.
         if not (
-            stream.config.max_age > 0
-            or stream.log.expiries.heap
-            or stream.atomic_batches.open
-            or stream.fast_batches.open
-            or stream.scheduling.table.heap
-            or stream.dedupe.ids
+            view.config.max_age > 0
+            or view.log.expiries.heap
+            or self._atomic_batches.open
+            or self._fast_batches.open
+            or self._scheduling.table.heap
+            or self._dedupe.ids
         ):
             return 0
         return self._earliest_ns()
 
     def _earliest_ns(self) -> int:
-        stream = self._stream
-        scheduled_ns = stream.scheduling.next_due_ns()
-        ids_end_ns = stream.dedupe.next_end_ns()
+        scheduled_ns = self._scheduling.next_due_ns()
+        ids_end_ns = self._dedupe.next_end_ns()
         times = (
             self._next_age_ns(),
-            stream.log.expiries.next_ns(),
-            stream.atomic_batches.next_end_ns(),
-            stream.fast_batches.next_end_ns(),
+            self._view.log.expiries.next_ns(),
+            self._atomic_batches.next_end_ns(),
+            self._fast_batches.next_end_ns(),
             scheduled_ns and max(scheduled_ns, self._copies_wait_until_ns),
             ids_end_ns and ids_end_ns + IDS_FORGOTTEN_AFTER_NS,
         )
         return min(filter(None, times), default=0)
 
-    def decide(self, now_ns: int) -> Proposal:
+    def decide(self, now_ns: int) -> Proposal[Record]:
         """Decide about all work that is due at `now_ns`."""
-        decision = Proposal()
-        self._stream.dedupe.forget_before(now_ns)
-        admission = Admission(self._stream, now_ns)
+        decision: Proposal[Record] = Proposal()
+        self._dedupe.forget_before(now_ns)
+        admission = self._publishing.admission(now_ns)
         gone = self._gone(now_ns)
         if gone:
             decision.records.append(Removed(gone))
@@ -89,21 +109,21 @@ class DueWork:
         self._publish_copies(admission)
         decision.records += admission.finish()
         decision.republished = admission.republished
-        self._stream.atomic_batches.give_up_idle(now_ns, decision)
-        self._stream.fast_batches.give_up_idle(now_ns)
+        self._atomic_batches.give_up_idle(now_ns, decision)
+        self._fast_batches.give_up_idle(now_ns)
         return decision
 
     # --- messages that go ----------------------------------------------------------------------
 
     def _gone(self, now_ns: int) -> list[int]:
         """The visible messages that expire, in order."""
-        visible = self._stream.visible_sequence
-        due = set(self._stream.log.due_by_expiry(now_ns, GONE_AT_ONCE_MAX))
+        visible = self._view.visible_sequence
+        due = set(self._view.log.due_by_expiry(now_ns, GONE_AT_ONCE_MAX))
         due.update(self._aged(now_ns))
         return sorted(sequence for sequence in due if sequence <= visible)
 
     def _next_age_ns(self) -> int:
-        log, max_age_ns = self._stream.log, self._stream.config.max_age
+        log, max_age_ns = self._view.log, self._view.config.max_age
         if max_age_ns <= 0:
             return 0
         sequence = log.index.next_message(max(self._aged_before, log.first_sequence))
@@ -111,17 +131,17 @@ class DueWork:
 
     def _aged(self, now_ns: int) -> list[int]:
         """The messages beyond the age limit; those that stay are not checked again."""
-        stream = self._stream
-        log, max_age_ns = stream.log, stream.config.max_age
+        view = self._view
+        log, max_age_ns = view.log, view.config.max_age
         if max_age_ns <= 0:
             return []
-        if not stream.config.allow_msg_ttl:
+        if not view.config.allow_msg_ttl:
             return log.due_by_age(now_ns - max_age_ns + 1, GONE_AT_ONCE_MAX)
         aged = []
         sequence = log.index.next_message(max(self._aged_before, log.first_sequence))
         # The rest is checked the next time, even if all of these stay.
         for _ in range(GONE_AT_ONCE_MAX):
-            if not 0 < sequence <= stream.visible_sequence:
+            if not 0 < sequence <= view.visible_sequence:
                 break
             if log.index.timestamp_of(sequence) + max_age_ns > now_ns:
                 break
@@ -133,7 +153,7 @@ class DueWork:
 
     def _stays(self, sequence: int) -> bool:
         """Whether a message has a TTL of `never`."""
-        message = self._stream.log.get(sequence)
+        message = self._view.log.get(sequence)
         try:
             return message is not None and ttl_of(message.header) == NEVER
         except TtlError:
@@ -143,7 +163,7 @@ class DueWork:
 
     def _place_markers(self, gone: list[int], admission: Admission) -> None:
         """Store a delete marker for each subject that has lost its last message; it expires too."""
-        config = self._stream.config
+        config = self._view.config
         ttl_s = config.subject_delete_marker_ttl // NS_PER_S
         # A delete marker would become the first value of a counter that begins again.
         if ttl_s <= 0 or config.allow_msg_counter:
@@ -158,7 +178,7 @@ class DueWork:
 
     def _emptied(self, gone: list[int], messages: Foreseen) -> list[bytes]:
         """The subjects without a message left whose last message was not a marker itself."""
-        log = self._stream.log
+        log = self._view.log
         lasts: dict[bytes, int] = {}
         left: dict[bytes, int] = {}
         for sequence in filter(messages.has, gone):
@@ -172,7 +192,7 @@ class DueWork:
         ]
 
     def _is_an_end(self, sequence: int) -> bool:
-        message = self._stream.log.get(sequence)
+        message = self._view.log.get(sequence)
         if message is None or not message.header:
             return False
         if value_of(message.header, names.MARKER_REASON):
@@ -182,21 +202,21 @@ class DueWork:
     # --- schedules -----------------------------------------------------------------------------
 
     def _publish_copies(self, admission: Admission) -> None:
-        stream, now_ns = self._stream, admission.now_ns
-        due_ns = stream.scheduling.next_due_ns()
+        view, now_ns = self._view, admission.now_ns
+        due_ns = self._scheduling.next_due_ns()
         if not due_ns or max(due_ns, self._copies_wait_until_ns) > now_ns:
             return
 
         def last_of(subject: bytes) -> tuple[bytes, bytes] | None:
-            message = stream.last_message(subject)
+            message = view.last_message(subject)
             return None if message is None else (message.header, message.payload)
 
         refused = []
-        for sequence, copy in stream.scheduling.take_due(stream.log, now_ns, last_of):
+        for sequence, copy in self._scheduling.take_due(view.log, now_ns, last_of):
             try:
                 admission.admit_copy(copy)
             except ApiError:
                 refused.append(sequence)
         if refused:
-            stream.scheduling.give_back(refused)
+            self._scheduling.give_back(refused)
             self._copies_wait_until_ns = now_ns + REFUSED_COPY_RETRY_NS

@@ -6,7 +6,7 @@ different data may disagree on the time of a schedule, until one of them publish
 the next time.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, final
 
 from headwater.base.clock import NS_PER_MS
@@ -54,6 +54,17 @@ class Scheduling:
         elif not value_of(header, names.SCHEDULER):
             self.table.remove_subject(subject)
         self._note_next(header)
+
+    def note_all(
+        self,
+        sequences: Sequence[int],
+        subjects: Sequence[bytes],
+        headers: Sequence[bytes],
+        timestamps_ns: Sequence[int],
+    ) -> None:
+        """Process visible messages in order."""
+        for message in zip(sequences, subjects, headers, timestamps_ns, strict=True):
+            self.note(*message)
 
     def _note_next(self, header: bytes) -> None:
         """Take the next time of a schedule from its copy."""

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.go import json as go_json
+from headwater.jetstream.api.documents import ErrorDocument
 from headwater.jetstream.config.stream_checks.checks import (
     Surroundings,
     check_addressed,
@@ -67,7 +68,7 @@ def answer(operation: str, document: Document, name: str, around: Surroundings) 
         else:
             config = check_update(around.streams.get(name), request, around, name)
     except ApiError as error:
-        return {"error": error.as_document()}
+        return {"error": msgspec.to_builtins(ErrorDocument.of(error))}
     shown = with_server_metadata(config, ORACLE_VERSION, ORACLE_LEVEL)
     return {"config": json.loads(go_json.write(shown))}
 

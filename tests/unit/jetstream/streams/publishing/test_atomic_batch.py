@@ -244,7 +244,7 @@ def test_a_server_has_a_limit_of_open_batches(drive: Drive) -> None:
     assert send(driver, member(1)).error == 10210
     driver.host.server.batch_room.atomic.end()
     send(driver, member(1))
-    driver.stream.retire()
+    driver.stream.publishing.drop_batches()
     assert driver.host.server.batch_room.atomic.begin(0), (
         "a stream that ends leaves no batch behind"
     )
@@ -256,12 +256,12 @@ def test_a_silent_batch_is_given_up(drive: Drive) -> None:
     driver.advance(3)
     send(driver, member(1, batch="late"))
     send(driver, member(2, batch="early"))
-    assert driver.stream.next_due_ns() == driver.now_ns + 5 * NS_PER_S
+    assert driver.stream.due.next_ns() == driver.now_ns + 5 * NS_PER_S
     driver.advance(4.9)
     assert driver.abandoned == []
     driver.advance(0.1)
     assert driver.abandoned == [(b"late", "timeout"), (b"early", "timeout")]
-    assert driver.stream.next_due_ns() == 0
+    assert driver.stream.due.next_ns() == 0
     assert send(driver, member(3, batch="early")).error == 10176
 
 
@@ -291,5 +291,5 @@ def test_open_batches_may_hold_so_many_bytes_and_no_more(drive: Drive) -> None:
 def test_batches_of_a_stream_that_ends_hold_nothing(drive: Drive) -> None:
     driver = drive(allow_atomic=True)
     send(driver, member(1))
-    driver.stream.retire()
+    driver.stream.publishing.drop_batches()
     assert driver.host.server.batch_room.take_bytes(OPEN_BYTES_MAX)

@@ -11,8 +11,9 @@ CONFIG = StreamConfig(name="S", storage=Storage.MEMORY)
 
 
 def draft(window_ns: int = 100) -> Draft:
-    log = MemoryLog()
-    return Draft(LookAhead(log, DedupeWindow(window_ns), CONFIG), CONFIG, b"before")
+    dedupe = DedupeWindow(window_ns)
+    dedupe.last_id = b"before"
+    return Draft(LookAhead(MemoryLog(), dedupe, CONFIG))
 
 
 def message(subject: bytes) -> Message:

@@ -330,5 +330,5 @@ def test_a_silent_batch_is_forgotten(drive: Drive) -> None:
     assert "10208" in publisher.send(3, APPEND)
     assert driver.abandoned == [], "what it stored stays, so nobody has to be told"
     assert publisher.send(1, START) == flow_ack(0, 100)
-    driver.stream.retire()
+    driver.stream.publishing.drop_batches()
     assert publisher.send(1, START) == flow_ack(0, 100), "a stream that ends leaves no batch behind"

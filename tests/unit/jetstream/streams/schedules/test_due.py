@@ -5,10 +5,12 @@ import pytest
 from headwater.base.clock import NS_PER_S
 from headwater.go.times import format_time
 from headwater.jetstream import error_codes
+from headwater.jetstream.config.stream_config import Retention, Storage
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.streams.schedules import due
 from headwater.jetstream.streams.schedules.due import IDS_FORGOTTEN_AFTER_NS, REFUSED_COPY_RETRY_NS
 from headwater.jetstream.streams.schedules.scheduling import GRACE_NS
+from tests.kit.consumer_driver import ConsumerDriver
 from tests.kit.stream_driver import BEGINNING_NS, Publish, StreamDriver
 from tests.unit.jetstream.conftest import Drive
 
@@ -34,14 +36,14 @@ def test_messages_go_at_their_age(drive: Drive) -> None:
     driver.fill("S.a")
     driver.advance(4)
     driver.fill("S.b")
-    assert driver.stream.next_due_ns() == BEGINNING_NS + 10 * NS_PER_S
+    assert driver.stream.due.next_ns() == BEGINNING_NS + 10 * NS_PER_S
     driver.advance(5.9)
     assert driver.sequences == [1, 2]
     driver.advance(0.1)
     assert driver.sequences == [2]
     driver.advance(4)
     assert driver.sequences == []
-    assert driver.stream.next_due_ns() == 0
+    assert driver.stream.due.next_ns() == 0
 
 
 def test_what_nobody_has_seen_does_not_go(drive: Drive) -> None:
@@ -69,10 +71,10 @@ def test_a_message_that_never_goes_is_looked_at_once(drive: Drive) -> None:
     driver.fill("S.b")
     driver.advance(5)
     assert driver.sequences == [1, 2]
-    assert driver.stream.next_due_ns() == driver.now_ns + 5 * NS_PER_S
+    assert driver.stream.due.next_ns() == driver.now_ns + 5 * NS_PER_S
     driver.advance(5)
     assert driver.sequences == [1]
-    assert driver.stream.next_due_ns() == 0
+    assert driver.stream.due.next_ns() == 0
 
 
 @pytest.mark.parametrize("headers", [{}, {"Nats_TTL": "never"}, {"Nats_TTL": "10s"}])
@@ -91,7 +93,7 @@ def test_so_many_messages_are_looked_at_in_one_turn_and_no_more(
         driver.publish("S.a", b"", **headers)
     left = []
     driver.now_ns += 10 * NS_PER_S
-    while driver.stream.next_due_ns():
+    while driver.stream.due.next_ns():
         driver.run_due()
         left.append(len(driver.sequences))
     assert left[:3] == ([5, 5, 5] if headers == {"Nats_TTL": "never"} else [3, 1, 0])
@@ -147,7 +149,7 @@ def test_a_counter_that_goes_leaves_no_marker(drive: Drive) -> None:
 def test_a_schedule_publishes_once_and_is_gone(drive: Drive) -> None:
     driver = drive(allow_msg_schedules=True)
     assert schedule(driver, at(10), Other="kept") == 0
-    assert driver.stream.next_due_ns() == BEGINNING_NS + 10 * NS_PER_S
+    assert driver.stream.due.next_ns() == BEGINNING_NS + 10 * NS_PER_S
     driver.advance(9.9)
     assert driver.sequences == [1]
     driver.advance(0.1)
@@ -155,7 +157,7 @@ def test_a_schedule_publishes_once_and_is_gone(drive: Drive) -> None:
     assert driver.header(2) == (
         "NATS/1.0\r\nOther: kept\r\nNats-Scheduler: S.s\r\nNats-Schedule-Next: purge\r\n\r\n"
     )
-    assert driver.stream.next_due_ns() == 0
+    assert driver.stream.due.next_ns() == 0
 
 
 def test_a_schedule_of_the_past_leaves_time_to_take_it_back(drive: Drive) -> None:
@@ -165,7 +167,7 @@ def test_a_schedule_of_the_past_leaves_time_to_take_it_back(drive: Drive) -> Non
     driver.delete(1)
     driver.advance(1)
     assert driver.sequences == []
-    assert driver.stream.next_due_ns() == 0
+    assert driver.stream.due.next_ns() == 0
 
 
 def test_a_schedule_repeats(drive: Drive) -> None:
@@ -177,7 +179,7 @@ def test_a_schedule_repeats(drive: Drive) -> None:
     assert f"Nats-Schedule-Next: {following}\r\n" in driver.header(2)
     driver.advance(35)
     assert driver.sequences == [1, 2, 3], "what was missed is not made up for"
-    assert driver.stream.next_due_ns() == BEGINNING_NS + 55 * NS_PER_S
+    assert driver.stream.due.next_ns() == BEGINNING_NS + 55 * NS_PER_S
 
 
 def test_a_schedule_waits_for_its_copy(drive: Drive) -> None:
@@ -218,7 +220,7 @@ def test_a_schedule_that_is_gone_publishes_nothing(drive: Drive, how: str) -> No
     before = driver.stream.log.last_sequence
     driver.advance(10)
     assert driver.stream.log.last_sequence == before
-    assert driver.stream.next_due_ns() == 0
+    assert driver.stream.due.next_ns() == 0
 
 
 def test_a_later_schedule_replaces_the_one_before_it(drive: Drive) -> None:
@@ -237,7 +239,7 @@ def test_a_copy_that_has_no_room_is_tried_again(drive: Drive) -> None:
     driver.host.server_refusal = ApiError.of(error_codes.INSUFFICIENT_RESOURCES)
     driver.advance(5)
     assert driver.sequences == [1]
-    assert driver.stream.next_due_ns() == driver.now_ns + REFUSED_COPY_RETRY_NS
+    assert driver.stream.due.next_ns() == driver.now_ns + REFUSED_COPY_RETRY_NS
     driver.host.server_refusal = None
     driver.advance(REFUSED_COPY_RETRY_NS / NS_PER_S)
     assert driver.sequences == [2]
@@ -270,7 +272,7 @@ def test_schedules_outlive_a_restart(drive: Drive) -> None:
         driver.restart()
     driver.advance(26)
     assert driver.sequences[-2:] == [3, 4], "each once, however late"
-    assert driver.stream.next_due_ns() == driver.now_ns + 10 * NS_PER_S
+    assert driver.stream.due.next_ns() == driver.now_ns + 10 * NS_PER_S
 
 
 def test_a_copy_may_ask_for_what_a_client_may_not(drive: Drive) -> None:
@@ -303,10 +305,10 @@ def test_the_scheduler_of_an_end_may_be_of_the_same_turn(drive: Drive) -> None:
 def test_ids_are_forgotten_also_where_no_others_come(drive: Drive) -> None:
     driver = drive(duplicate_window=NS_PER_S)
     driver.publish("S.a", b"x", Nats_Msg_Id="one")
-    assert driver.stream.next_due_ns() == BEGINNING_NS + NS_PER_S + IDS_FORGOTTEN_AFTER_NS
+    assert driver.stream.due.next_ns() == BEGINNING_NS + NS_PER_S + IDS_FORGOTTEN_AFTER_NS
     driver.advance(1 + IDS_FORGOTTEN_AFTER_NS / NS_PER_S)
     assert len(driver.stream.dedupe) == 0
-    assert driver.stream.next_due_ns() == 0
+    assert driver.stream.due.next_ns() == 0
 
 
 def test_a_schedule_whose_copy_is_forgotten_is_due_again(drive: Drive) -> None:
@@ -315,10 +317,22 @@ def test_a_schedule_whose_copy_is_forgotten_is_due_again(drive: Drive) -> None:
     driver.now_ns += 2 * NS_PER_S
     driver.hold()
     driver.run_due()
-    assert driver.stream.next_due_ns() == 0, "the copy is in flight"
+    assert driver.stream.due.next_ns() == 0, "the copy is in flight"
     driver.retreat(1)
-    assert 0 < driver.stream.next_due_ns() <= driver.now_ns
+    assert 0 < driver.stream.due.next_ns() <= driver.now_ns
     driver.run_due()
     driver.release()
     assert [subject for _, subject, _ in driver.contents] == ["S.t"]
     driver.check()
+
+
+def test_a_schedule_is_due_again_also_if_its_forgotten_copy_was_not_to_be_stored() -> None:
+    driver = ConsumerDriver(Storage.MEMORY, retention=Retention.INTEREST, allow_msg_schedules=True)
+    driver.create(filter_subjects=("S.s",))
+    assert schedule(driver, at(1)) == 0
+    driver.now_ns += 2 * NS_PER_S
+    driver.hold()
+    driver.run_due()
+    assert driver.stream.due.next_ns() == 0, "the copy is in flight"
+    StreamDriver.retreat(driver, 1)
+    assert 0 < driver.stream.due.next_ns() <= driver.now_ns
