@@ -86,7 +86,8 @@ class TopLevel(click.Group):
         write_options(self, ctx, formatter)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [*self.commands, "stream", "consumer", "account", "server", "store", "pipeline"]
+        groups = ("stream", "consumer", "account", "cluster", "server", "store", "pipeline")
+        return [*self.commands, *groups]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         # Loaded only when they are called, so that the others start sooner.
@@ -102,6 +103,10 @@ class TopLevel(click.Group):
             from headwater.cli.server.account import account
 
             return account
+        if cmd_name == "cluster":
+            from headwater.cli.cluster.group import cluster
+
+            return cluster
         if cmd_name == "server":
             from headwater.cli.server.group import server
 

@@ -12,6 +12,7 @@ from typing import Protocol, TypeVar
 
 from headwater.base.clock import Clock
 from headwater.base.entropy import Entropy
+from headwater.runtime.sockets.client_connection import ConnectionHandler
 from headwater.store.disk.filesystem import FileSystem
 
 T = TypeVar("T")
@@ -31,7 +32,7 @@ class Listener(Protocol):
 
 
 class Network(Protocol):
-    """Listening sockets."""
+    """Sockets: those that listen, and those that connect to other servers."""
 
     async def listen(
         self, host: str, port: int, factory: Callable[[], asyncio.Protocol]
@@ -40,6 +41,24 @@ class Network(Protocol):
 
         Raises OSError when the port cannot be bound.
         """
+        ...
+
+    def dial(
+        self,
+        host: str,
+        port: int,
+        handler: ConnectionHandler,
+        timeout_s: float,
+        failed: Callable[[str], object],
+    ) -> None:
+        """Connect to `host:port`, and hand the connection to `handler.accept`.
+
+        `failed` is called with the reason if no connection is made within `timeout_s`.
+        """
+        ...
+
+    def addresses(self) -> list[str]:
+        """The addresses by which other machines reach this one."""
         ...
 
 

@@ -95,11 +95,6 @@ class SyncDriver:
         """Whether work is under way off the loop: the store must not be closed meanwhile."""
         return self._offloaded > 0
 
-    @property
-    def is_syncing(self) -> bool:
-        """Whether a commit is under way that does not cover later writes."""
-        return self._syncing
-
     def commit_wanted(self) -> None:
         """Commit soon: bytes were written that must be on the disk before their acks."""
         self._wanted = True

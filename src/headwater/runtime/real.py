@@ -1,5 +1,6 @@
 """The real world, assembled."""
 
+from headwater.runtime.addresses import own_addresses
 from headwater.runtime.clock import SystemClock
 from headwater.runtime.entropy import SystemEntropy
 from headwater.runtime.environment import Environment
@@ -18,7 +19,7 @@ def real_environment() -> Environment:
         clock=SystemClock(),
         entropy=SystemEntropy(),
         files=SystemFiles(),
-        network=LoopNetwork(),
+        network=LoopNetwork(own_addresses),
         scheduler=LoopScheduler(),
         process=SystemProcess(),
         disk=OpenFiles(SystemFileSystem(), open_files_max(), stays_open=_is_write_ahead),

@@ -260,6 +260,9 @@ class Upkeep:
         if log.identity in self._left_alone_until_s:
             return False
         try:
+            if log.emptied.are_possible:
+                log.drop_empty_segments()
+                self._has_worked |= log.emptied.are_possible
             task = self._due_task(log)
         except StoreError as error:
             self._report(log, error)

@@ -63,6 +63,7 @@ class Server:
         self._stopped: asyncio.Future[None] | None = None
         self.client_port = 0
         self.monitoring_port = 0
+        self.cluster_port = 0
 
     @property
     def options(self) -> Options:
@@ -72,9 +73,7 @@ class Server:
     @property
     def url(self) -> str:
         """The URL by which clients on this machine connect."""
-        host = self.options.host
-        reachable = "127.0.0.1" if host in ("0.0.0.0", "::", "") else host
-        return f"nats://{_bracketed(reachable)}:{self.client_port}"
+        return f"nats://{_bracketed(_reachable(self.options.host))}:{self.client_port}"
 
     # --- start ---------------------------------------------------------------------------------
 
@@ -86,6 +85,7 @@ class Server:
             self._open_jetstream()
             await self._listen_for_monitoring()
             await self._listen_for_clients()
+            await self._listen_for_routes()
             self._write_files()
         except StartError as error:
             self._close_listeners()
@@ -93,12 +93,15 @@ class Server:
             self.log.fatal(str(error))
             raise
         self.log.info("Server is ready")
+        self._start_cluster()
 
     def _announce(self) -> None:
         node = self.node
         self.log.info(f"Starting nats-server (Headwater {__version__})")
         self.log.info(f"  Version:  {NATS_VERSION}")
         self.log.info(f"  Headwater: {__version__}")
+        if node.cluster is not None:
+            self.log.info(f"  Cluster:  {node.cluster.cluster_name}")
         self.log.info(f"  Name:     {node.name}")
         self.log.info(f"  ID:       {node.server_id}")
         if self.options.config_file:
@@ -132,6 +135,25 @@ class Server:
         self.log.info(
             f"Listening for client connections on {_bracketed(options.host)}:{listener.port}"
         )
+
+    async def _listen_for_routes(self) -> None:
+        cluster, options = self.node.cluster, self.options.cluster
+        if cluster is None:
+            return
+        listener = await self._listen(options.host, options.port, lambda: ClientConnection(cluster))
+        self.cluster_port = cluster.port = listener.port
+
+    def _start_cluster(self) -> None:
+        """Tell of the port for other servers, and dial those that are configured."""
+        cluster = self.node.cluster
+        if cluster is None:
+            return
+        self.log.info(f"Cluster name is {cluster.cluster_name}")
+        if cluster.is_name_made_up:
+            self.log.warn("Cluster name was dynamically generated, consider setting one")
+        host = _bracketed(self.options.cluster.host)
+        self.log.info(f"Listening for route connections on {host}:{cluster.port}")
+        cluster.start()
 
     async def _listen_for_monitoring(self) -> None:
         options = self.options
@@ -176,6 +198,9 @@ class Server:
             if self.monitoring_port:
                 host = _bracketed(options.monitoring_host)
                 ports["monitoring"] = [f"http://{host}:{self.monitoring_port}"]
+            if self.cluster_port:
+                host = _bracketed(_reachable(options.cluster.host))
+                ports["cluster"] = [f"nats://{host}:{self.cluster_port}"]
             try:
                 files.replace_bytes(path, json.dumps(ports, separators=(",", ":")).encode())
             except OSError as reason:
@@ -277,6 +302,10 @@ class Server:
         self.log.trace_on = options.trace
         self.log.time_on = options.logtime
         self.log.utc = options.logtime_utc
+
+
+def _reachable(host: str) -> str:
+    return "127.0.0.1" if host in ("0.0.0.0", "::", "") else host
 
 
 def _bracketed(host: str) -> str:

@@ -1,17 +1,28 @@
 """A whole server without its sockets: its parts, put together.
 
     runtime ──▶ Connections ──▶ Broker ──▶ streams, services, other clients
-                    │                         │
+                    │          ▲              │
+                    │       Cluster ◀──▶ other servers
                     └──▶ SystemServices ◀── Facts ──▶ monitoring pages
 
 The parts do not know the node. Each is given the values and calls that it uses. Events that concern
 several parts (the opening of streams, a reload, lame duck mode, the end) are ordered here.
 """
 
+from functools import partial
 from typing import final
 
 from headwater.runtime.environment import Environment
+from headwater.server.cluster.assignment.cluster_streams import ClusterStreams
+from headwater.server.cluster.assignment.meta_machine import MetaMachine, forget_assignments
+from headwater.server.cluster.cluster import Cluster
+from headwater.server.cluster.consensus.cluster_file import ClusterFile
+from headwater.server.cluster.consensus.driver import ConsensusDriver
+from headwater.server.cluster.consensus.orders import carry_out_order
+from headwater.server.cluster.consensus.peers import START_BYTES, ServerFacts
+from headwater.server.cluster.consensus.settings import settings_of
 from headwater.server.configuration.options import Options
+from headwater.server.configuration.placement_settings import describe_server, placement_rules
 from headwater.server.connections.announcements import Announcements
 from headwater.server.connections.connections import Connections
 from headwater.server.connections.roster import Roster
@@ -46,6 +57,9 @@ class Node:
         self.roster = Roster(options.max_closed_clients)
         # There once the store is open, if streams are wanted.
         self.jetstream: StreamHost | None = None
+        # There on a server of a cluster whose store is open.
+        self.consensus: ConsensusDriver | None = None
+        self.cluster_streams: ClusterStreams | None = None
         self.broker = self._new_broker(options)
         self.announcements = Announcements(
             self.server_id,
@@ -55,7 +69,11 @@ class Node:
             self.roster,
             self.broker,
             has_streams=lambda: self.jetstream is not None,
+            get_cluster=lambda: self.cluster,
+            find_addresses=lambda: environment.network.addresses(),
         )
+        # There if other servers may connect.
+        self.cluster = self._new_cluster() if options.is_clustered else None
         service_clients: dict[Account, Client] = {}
         self.facts = Facts(
             server_id=self.server_id,
@@ -70,6 +88,8 @@ class Node:
             get_info=self.announcements.info,
             get_streams=lambda: None if self.jetstream is None else self.jetstream.facts,
             get_lame_duck=lambda: self.announcements.is_lame_duck,
+            get_cluster=lambda: self.cluster,
+            get_consensus=lambda: self.consensus,
             service_clients=service_clients,
             requests={},
         )
@@ -111,6 +131,21 @@ class Node:
         broker.stalls_publishers = not options.no_fast_producer_stall
         return broker
 
+    def _new_cluster(self) -> Cluster:
+        return Cluster(
+            self.server_id,
+            self.name,
+            self.environment,
+            self.settings,
+            self.log,
+            self.accounts,
+            self.broker,
+            next_id=self.roster.next_cid,
+            client_urls=self.announcements.own_urls,
+            members_changed=self.announcements.announce_members,
+            audience_changed=lambda: self.system_services.audience_changed(),
+        )
+
     @property
     def options(self) -> Options:
         """The options in force."""
@@ -129,11 +164,63 @@ class Node:
             self.accounts,
             title,
             self.roster.next_cid,
+            is_announced=self.cluster is not None,
         )
         self.jetstream.start()
+        if self.cluster is not None:
+            self._agree(self.cluster, self.jetstream)
+
+    def _agree(self, cluster: Cluster, streams: StreamHost) -> None:
+        """Take part in the agreement of the servers that keep streams. Raises StoreError."""
+        environment, store = self.environment, streams.store
+        start = environment.entropy.random_bytes(START_BYTES)
+        file = ClusterFile(store.files, store.folder)
+        forget = partial(forget_assignments, store.files, store.folder)
+        if line := carry_out_order(file, store, self.name, environment.entropy, forget):
+            self.log.warn(line)
+        meta = MetaMachine(store.files, store.folder)
+        consensus = ConsensusDriver(
+            ServerFacts(store.identity, store.start_number, start),
+            self.name,
+            store.groups,
+            file,
+            cluster,
+            streams.runners.want_commit,
+            cluster.configured_servers(),
+            environment.clock,
+            environment.scheduler,
+            environment.entropy,
+            self.log,
+            *settings_of(self.options.cluster),
+            meta,
+        )
+        self.consensus = streams.runners.groups = cluster.listener = consensus
+        self.cluster_streams = ClusterStreams(
+            describe_server(
+                self.options,
+                streams.resources.max_memory_bytes,
+                streams.resources.max_storage_bytes,
+            ),
+            meta,
+            consensus,
+            streams,
+            self.accounts,
+            cluster,
+            placement_rules(self.options),
+            environment.entropy,
+            environment.scheduler,
+            environment.clock.wall_ns,
+            self.log,
+        )
+        cluster.request_listener = self.cluster_streams
+        consensus.start()
+        self.cluster_streams.start()
 
     def close_jetstream(self) -> None:
         """Close the store, if it is open."""
+        if self.consensus is not None:
+            self.consensus.stop()
+            self.consensus = None
         if self.jetstream is not None:
             self.jetstream.stop()
             self.jetstream = None
@@ -144,10 +231,19 @@ class Node:
         """End every connection."""
         self.system_services.shutting_down()
         self.connections.close_all(reason)
+        if self.consensus is not None:
+            # Other servers lead from now on, without having to wait until this one is lost.
+            self.consensus.stop()
+        if self.cluster is not None:
+            # The event of the shutdown crosses to the others before the links end.
+            self.broker.turn.complete()
+            self.cluster.stop()
 
     def announce_lame_duck(self) -> None:
         """Tell clients to go elsewhere."""
         self.announcements.enter_lame_duck_mode()
+        if self.cluster is not None:
+            self.cluster.enter_lame_duck_mode()
         self.system_services.lame_duck_entered()
 
     def reload(self, options: Options) -> None:
@@ -155,6 +251,8 @@ class Node:
         old = self.options
         self.settings.replace(options, self.environment.clock.wall_ns())
         self.accounts.configure(options)
+        if self.cluster is not None:
+            self.cluster.accounts_changed()
         self.system_services.accounts_changed()
         if self.jetstream is not None:
             self.jetstream.reload(options)
@@ -165,3 +263,11 @@ class Node:
         # nats-server does not tell of a new max_payload either; it holds all the same.
         if old.client_advertise != options.client_advertise:
             self.announcements.announce_address()
+        if self.cluster is not None:
+            self.cluster.reload(old.cluster)
+            if (old.client_advertise, old.cluster.no_advertise) != (
+                options.client_advertise,
+                options.cluster.no_advertise,
+            ):
+                self.cluster.announce_info()
+                self.announcements.announce_members()

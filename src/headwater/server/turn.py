@@ -55,7 +55,7 @@ class Turn:
             self.plan()
         if source is not None and (not inlet.publishers or inlet.publishers[-1] is not source):
             inlet.publishers.append(source)
-            inlet.starts.append(len(inlet.incoming))
+            inlet.starts.append(len(inlet.incoming.subjects))
         return inlet.incoming
 
     def call_when_decided(self, work: Callable[[], object]) -> None:
@@ -74,7 +74,7 @@ class Turn:
                 for inlet in inlets:
                     done += 1
                     self.causes = inlet.publishers
-                    inlet.process()
+                    inlet.owner.process(inlet)
             finally:
                 self.causes = causes
                 # A bug that shows at one stream must not silence the rest.
@@ -101,5 +101,5 @@ class Turn:
                 self._is_planned = False
                 # A write may end a client, which causes more work, and a bug that shows in one
                 # step must not silence the rest.
-                if self._inlets or self._calls or buffers.is_waiting:
+                if self._inlets or self._calls or buffers.dirty:
                     self.plan()

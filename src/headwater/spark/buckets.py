@@ -15,8 +15,9 @@ from zlib import crc32
 
 import pyarrow as pa
 
+from headwater.base.columns import StoredColumns
 from headwater.client.link.reads.ranges import CHUNK_ROWS, Columns, SequenceRange
-from headwater.spark.read.batches import Column, MessageColumns, texts
+from headwater.spark.read.batches import Column, texts
 from headwater.wire.headers import value_of
 
 PUT: Final = "put"
@@ -52,11 +53,11 @@ def operation_of(header: bytes) -> str:
     return _BY_REASON.get(value_of(header, _MARKER_REASON) or b"", PUT)
 
 
-def _keys(columns: MessageColumns) -> pa.Array:
+def _keys(columns: StoredColumns) -> pa.Array:
     return texts([key_of(subject) for subject in columns.subjects])
 
 
-def _operations(columns: MessageColumns) -> pa.Array:
+def _operations(columns: StoredColumns) -> pa.Array:
     return pa.array([operation_of(header) for header in columns.headers], pa.string())
 
 

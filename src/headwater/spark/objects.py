@@ -28,6 +28,7 @@ import msgspec
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
+from headwater.base.columns import StoredColumns
 from headwater.base.errors import OperatingError
 from headwater.client.api.answers import StreamInfo
 from headwater.client.link.api import ApiClient
@@ -106,15 +107,14 @@ def shared_out(metas: Sequence[Meta], parts: int) -> list[tuple[Meta, ...]]:
     return [tuple(sorted(share, key=lambda meta: meta.sequence)) for share in shares if share]
 
 
-class _Rows:
-    """Objects that wait for their batch to be full, as parallel lists."""
+class _Rows(StoredColumns):
+    """Objects that wait for their batch to be full, with the messages that describe them."""
+
+    COLUMNS = (*StoredColumns.COLUMNS, "names", "sizes", "digests", "metadata", "contents")
+    SHARED = ("content_bytes",)
 
     def __init__(self) -> None:
-        self.subjects: list[bytes] = []
-        self.sequences: list[int] = []
-        self.timestamps_ns: list[int] = []
-        self.headers: list[bytes] = []
-        self.payloads: list[bytes] = []
+        super().__init__()
         self.names: list[str] = []
         self.sizes: list[int | None] = []
         self.digests: list[str | None] = []

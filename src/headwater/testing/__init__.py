@@ -1,9 +1,10 @@
 """The public test kit: a simulated world in which real servers and real clients run.
 
-Start at `World`; `headwater.testing.faults` lists its faults, and which of them a program can
-survive.
+Start at `World`, or at `Cluster` for several servers in one; `headwater.testing.faults` lists its
+faults, and which of them a program can survive.
 """
 
+from headwater.testing.cluster import Cluster, ClusterNotReady
 from headwater.testing.disk import SimDisk, crash_points
 from headwater.testing.faults import Episode, FaultPlan
 from headwater.testing.host import Host, HostCrashed
@@ -13,6 +14,8 @@ from headwater.testing.tcp import Connection, NetworkSettings
 from headwater.testing.world import World, seeds, simulated_environment
 
 __all__ = [
+    "Cluster",
+    "ClusterNotReady",
     "Connection",
     "Deadlock",
     "Episode",

@@ -285,7 +285,7 @@ def simulated_environment(world: World, host: Host) -> Environment:
         clock=host.clock,
         entropy=SeededEntropy(rng),
         files=host.files,
-        network=LoopNetwork(),
+        network=LoopNetwork(lambda: [host.address]),
         scheduler=LoopScheduler(),
         process=SimulatedProcess(host),
         disk=host.disk,

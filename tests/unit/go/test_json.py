@@ -33,6 +33,7 @@ from headwater.go.json_syntax import (
     unquote,
     value_end,
 )
+from headwater.jetstream.api.documents import ErrorDocument
 from headwater.jetstream.config.stream_checks.checks import Surroundings, check_addressed, check_new
 from headwater.jetstream.config.stream_config import StreamRequest, with_server_metadata
 from headwater.jetstream.errors import ApiError
@@ -65,7 +66,7 @@ def answer(body: bytes, strict: bool) -> Document:
         check_addressed(request, STREAM)
         config = check_new(request, Surroundings())
     except ApiError as error:
-        return {"error": error.as_document()}
+        return {"error": msgspec.to_builtins(ErrorDocument.of(error))}
     shown = with_server_metadata(config, ORACLE_VERSION, ORACLE_LEVEL)
     return {"config": json.loads(go_json.write(shown))}
 

@@ -16,7 +16,7 @@ AHEAD_BYTES_MAX = 5_000
 class SyncWorld:
     """A store of three streams, and the driver of its syncs."""
 
-    def __init__(self, has_entries: bool = False) -> None:
+    def __init__(self) -> None:
         self.disk = SimDisk()
         entropy = SeededEntropy(Random(1))
         self.store: Store = open_store(
@@ -25,7 +25,6 @@ class SyncWorld:
             entropy,
             "boot",
             ahead_bytes_max=AHEAD_BYTES_MAX,
-            has_entries=has_entries,
         )
         self.logs = [
             self.store.create_stream(f"s{number}", mode=SyncMode.ALWAYS) for number in range(3)
@@ -49,17 +48,26 @@ class SyncWorld:
     def _committed(self) -> None:
         self.commits += 1
 
+    def add_entry(self, stream: int, data: bytes = b"entry") -> None:
+        """Add an entry that has no effect on the log."""
+        log = self.logs[stream]
+        log.add_entry(log.durability.added_entry + 1, log.last_sequence, data)
+
     def write(self, stream: int) -> None:
-        self.logs[stream].append(Batch([b"s"], [b""], [b"x"], [1]))
+        self.add_entry(stream)
         self.driver.commit_wanted()
+
+    @property
+    def synced_entries(self) -> list[int]:
+        return [log.synced_entry for log in self.logs]
 
 
 def test_nothing_is_confirmed_before_the_sync_returned() -> None:
     world = SyncWorld()
     world.write(0)
-    assert world.logs[0].synced_sequence == 0
+    assert world.logs[0].synced_entry == 0
     world.scheduler.step()
-    assert world.logs[0].synced_sequence == 1
+    assert world.logs[0].synced_entry == 1
     assert world.commits == 1
 
 
@@ -70,10 +78,10 @@ def test_what_is_written_meanwhile_shares_the_next_sync() -> None:
         world.write(stream)
     assert len(world.scheduler.work) == 1
     world.scheduler.step()
-    assert [log.synced_sequence for log in world.logs] == [1, 0, 0]
+    assert world.synced_entries == [1, 0, 0]
     assert len(world.scheduler.work) == 1
     world.scheduler.step()
-    assert [log.synced_sequence for log in world.logs] == [2, 2, 2]
+    assert world.synced_entries == [2, 2, 2]
     assert world.scheduler.work == []
     assert world.commits == 2
 
@@ -83,7 +91,7 @@ def test_a_failed_sync_confirms_nothing_and_takes_the_streams_offline() -> None:
     world.write(0)
     world.disk.fail("sync", "*ahead*", code=errno.EIO)
     world.scheduler.step()
-    assert world.logs[0].synced_sequence == 0
+    assert world.logs[0].synced_entry == 0
     assert world.commits == 0
     assert "write-ahead" in world.problems[0]
     assert all("write-ahead" in log.offline for log in world.logs)
@@ -109,10 +117,12 @@ def batch(payload: bytes = b"x", count: int = 1) -> Batch:
 
 
 def fill(world: SyncWorld) -> None:
-    """Commit until the write-ahead file is full and a trim is begun."""
+    """Commit until the write-ahead file is full and a trim is begun; all entries are applied."""
     while not world.scheduler.work:
-        world.logs[0].append(batch(bytes(100), 20))
+        world.add_entry(0, bytes(2000))
         world.driver.commit_wanted()
+        for log in world.logs:
+            log.applied_entry = log.durability.added_entry
         world.scheduler.step()
 
 
@@ -128,24 +138,25 @@ def test_commits_go_on_while_the_write_ahead_file_is_trimmed() -> None:
     world.write(1)
     world.scheduler.step()
     assert world.commits == before + 1
-    assert world.logs[1].synced_sequence == 1
+    assert world.logs[1].synced_entry == 1
     assert len(ahead_files(world)) == 2
     world.scheduler.work.append(trim)
     world.scheduler.step()
     assert len(ahead_files(world)) == 1
     world.disk.power_loss("strict")
     store = open_store(world.disk, "/store", SeededEntropy(Random(2)), "boot 2")
-    assert store.logs["s0"].messages == world.logs[0].messages
-    assert store.logs["s1"].messages == 1
+    assert store.logs["s0"].entries_to_apply == []
+    assert store.logs["s1"].entries_to_apply == [(1, 0, b"entry")]
 
 
 def test_a_trim_that_fails_does_not_withhold_what_is_on_the_disk() -> None:
     world = SyncWorld()
     world.disk.fail("sync", "*/s1/segment*")
+    world.add_entry(1)
     world.logs[1].append(batch())
     fill(world)
     commits = world.commits
-    assert world.logs[1].synced_sequence == 1
+    assert world.logs[1].synced_entry == 1
     world.scheduler.step()
     assert ["/s1: sync failed" in problem for problem in world.problems] == [True]
     assert world.logs[1].offline
@@ -153,7 +164,7 @@ def test_a_trim_that_fails_does_not_withhold_what_is_on_the_disk() -> None:
     world.write(0)
     world.scheduler.step()
     assert world.commits > commits
-    assert world.logs[0].synced_sequence == world.logs[0].last_sequence
+    assert world.logs[0].synced_entry == world.logs[0].durability.added_entry
 
 
 def begin_interval(world: SyncWorld) -> None:
@@ -174,15 +185,16 @@ def test_what_is_appended_to_an_async_stream_during_a_sync_is_kept() -> None:
     assert [loose.get(at).payload for at in (1, 2)] == [b"before", b"meanwhile"]  # type: ignore[union-attr]
 
 
-def test_entries_that_are_journalled_during_a_sync_are_committed_after_it() -> None:
+def test_entries_that_are_journalled_during_a_sync_are_not_covered_by_it() -> None:
     world = SyncWorld()
-    log = world.logs[0]
-    log.write_entries([(300, b"before")])
+    plain = world.store.create_stream("plain")
+    plain.write_entries([(300, b"before")])
     begin_interval(world)
-    log.write_entries([(300, b"meanwhile")])
+    plain.write_entries([(300, b"meanwhile")])
     world.scheduler.step()
-    assert not log.is_synced
-    assert world.store.group_commit.begin()
+    assert not plain.is_synced
+    world.store.sync()
+    assert plain.is_synced
 
 
 def test_files_that_go_during_a_sync_do_no_harm() -> None:
@@ -199,12 +211,10 @@ def test_files_that_go_during_a_sync_do_no_harm() -> None:
     plain.append(batch())
 
 
-def test_who_wants_a_commit_is_told_also_where_the_interval_was_faster() -> None:
+def test_a_commit_that_is_wanted_and_has_no_entries_is_told_all_the_same() -> None:
     world = SyncWorld()
-    world.logs[0].append(batch())
     begin_interval(world)
     world.scheduler.step()
-    assert world.logs[0].synced_sequence == 1
     world.driver.commit_wanted()
     assert world.commits == 0, "as ever, after who wants it has said so"
     world.scheduler.step()
@@ -212,7 +222,7 @@ def test_who_wants_a_commit_is_told_also_where_the_interval_was_faster() -> None
 
 
 def test_entries_without_room_are_committed_when_a_trim_has_made_some() -> None:
-    world = SyncWorld(has_entries=True)
+    world = SyncWorld()
     log = world.logs[0]
     log.add_entry(1, 0, bytes(3000))
     world.driver.commit_wanted()
@@ -230,5 +240,5 @@ def test_entries_without_room_are_committed_when_a_trim_has_made_some() -> None:
     assert world.problems == []
     assert len(ahead_files(world)) == 1
     world.disk.kill()
-    store = open_store(world.disk, "/store", SeededEntropy(Random(2)), "boot", has_entries=True)
+    store = open_store(world.disk, "/store", SeededEntropy(Random(2)), "boot")
     assert [entry[:2] for entry in store.logs["s0"].entries_to_apply] == [(2, 0)]

@@ -7,6 +7,7 @@ import pytest
 
 from headwater.runtime.environment import Listener, Network, Scheduler
 from headwater.runtime.loop_adapters import LoopNetwork, LoopScheduler
+from headwater.runtime.sockets.client_connection import ClientConnection
 
 
 class Echo(asyncio.Protocol):
@@ -91,3 +92,66 @@ class TestScheduler:
         worker, loop_thread = asyncio.run(run())
         assert worker != loop_thread
         assert loop_thread == threading.get_ident()
+
+
+class Recorder:
+    """A handler that keeps what its connection does."""
+
+    def __init__(self) -> None:
+        self.events: list[object] = []
+        self.is_accepted = asyncio.Event()
+        self.is_lost = asyncio.Event()
+        self.connection: ClientConnection | None = None
+
+    def accept(self, connection: ClientConnection) -> ClientConnection:
+        self.events.append("accepted")
+        self.connection = connection
+        self.is_accepted.set()
+        return connection
+
+    def receive(self, connection: ClientConnection, data: bytes) -> None:
+        self.events.append(data)
+
+    def lost(self, connection: ClientConnection, was_broken: bool) -> None:
+        self.is_lost.set()
+
+    def writable(self, connection: ClientConnection) -> None: ...
+
+    def unwritable(self, connection: ClientConnection) -> None: ...
+
+
+def test_a_connection_is_dialled() -> None:
+    async def main() -> None:
+        network = LoopNetwork()
+        here, there = Recorder(), Recorder()
+        listener = await network.listen("127.0.0.1", 0, lambda: ClientConnection(there))
+        network.dial("127.0.0.1", listener.port, here, 5.0, here.events.append)
+        await here.is_accepted.wait()
+        await there.is_accepted.wait()
+        listener.close()
+        assert here.connection is not None
+        here.connection.close()
+        await here.is_lost.wait()
+        await there.is_lost.wait()
+        assert here.events == there.events == ["accepted"]
+
+    asyncio.run(main())
+
+
+def test_a_dial_that_fails_is_reported_as_go_reports_it() -> None:
+    async def main() -> list[str]:
+        network = LoopNetwork()
+        listener = await network.listen("127.0.0.1", 0, lambda: ClientConnection(Recorder()))
+        listener.close()
+        failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        network.dial("127.0.0.1", listener.port, Recorder(), 5.0, failed.set_result)
+        return [(await failed).replace(str(listener.port), "PORT")]
+
+    assert asyncio.run(main()) == ["dial tcp 127.0.0.1:PORT: connect: connection refused"]
+
+
+def test_the_addresses_of_a_network_are_those_that_were_found() -> None:
+    async def main() -> list[str]:
+        return LoopNetwork(lambda: ["10.0.0.1"]).addresses()
+
+    assert asyncio.run(main()) == ["10.0.0.1"]

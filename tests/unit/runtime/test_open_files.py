@@ -28,6 +28,7 @@ from headwater.store.log.message_log import Batch
 from headwater.store.store import Store, SyncMode, open_store
 from headwater.testing.disk import SimDisk, SimFile
 from headwater.testing.entropy import SeededEntropy
+from tests.kit import entries
 
 BOUND = 4
 
@@ -405,7 +406,8 @@ def test_files_may_be_used_and_synced_on_several_threads(tmp_path: Path) -> None
 
 
 def opened(files: OpenFiles, folder: str) -> Store:
-    return open_store(files, folder, SeededEntropy(Random(1)), "boot", {}, segment_bytes_max=2_000)
+    store = open_store(files, folder, SeededEntropy(Random(1)), "boot", {}, segment_bytes_max=2_000)
+    return entries.redo(store)
 
 
 def fill(store: Store, streams: int) -> None:
@@ -413,10 +415,10 @@ def fill(store: Store, streams: int) -> None:
         mode = [SyncMode.INTERVAL, SyncMode.ALWAYS, SyncMode.ASYNC][number % 3]
         store.create_stream(f"S{number}", mode=mode)
     for turn in range(3):
-        for log in store.logs.values():
-            log.append(Batch([b"s"] * 9, [b""] * 9, [b"%d" % turn * 99] * 9, [1] * 9))
-            log.delete([turn + 1])
-        store.commit()
+        for name in store.logs:
+            batch = Batch([b"s"] * 9, [b""] * 9, [b"%d" % turn * 99] * 9, [1] * 9)
+            entries.append(store, name, batch)
+            entries.delete(store, name, [turn + 1])
         store.sync()
 
 

@@ -23,6 +23,7 @@ from headwater.store.upkeep.checkpoint import CHECKPOINT_FILE
 from headwater.testing.disk import PowerLost, SimDisk
 from headwater.testing.disk_faults import CHANGING
 from headwater.testing.entropy import SeededEntropy
+from tests.kit import entries
 from tests.kit.hand_scheduler import HandScheduler
 
 FOLDER = "/store"
@@ -83,7 +84,7 @@ class UpkeepWorld:
 
 
 def opened(disk: SimDisk, boot_id: str, modes: dict[str, SyncMode] = STREAMS) -> Store:
-    return open_store(
+    store = open_store(
         disk,
         FOLDER,
         SeededEntropy(Random(disk.operations)),
@@ -91,42 +92,42 @@ def opened(disk: SimDisk, boot_id: str, modes: dict[str, SyncMode] = STREAMS) ->
         mode_of=lambda name, _: modes[name],
         segment_bytes_max=SEGMENT_BYTES_MAX,
     )
+    return entries.redo(store)
 
 
-def append(log: FileLog, count: int, size: int = 60) -> None:
+def append(store: Store, name: str, count: int, size: int = 60) -> None:
     """Message n has subject `s.<n % 7>`, and every fourth one its own time to go."""
-    numbers = range(log.last_sequence + 1, log.last_sequence + 1 + count)
-    log.append(
-        Batch(
-            [b"s.%d" % (number % 7) for number in numbers],
-            [b"" if number % 2 else b"NATS/1.0\r\n\r\n" for number in numbers],
-            [b"message %d " % number + bytes(size) for number in numbers],
-            [number * 10 for number in numbers],
-            [10**9 + number if number % 4 == 0 else 0 for number in numbers],
-        )
+    first = store.logs[name].last_sequence + 1
+    numbers = range(first, first + count)
+    batch = Batch(
+        [b"s.%d" % (number % 7) for number in numbers],
+        [b"" if number % 2 else b"NATS/1.0\r\n\r\n" for number in numbers],
+        [b"message %d " % number + bytes(size) for number in numbers],
+        [number * 10 for number in numbers],
+        [10**9 + number if number % 4 == 0 else 0 for number in numbers],
     )
+    entries.append(store, name, batch)
 
 
-def use(log: FileLog, count: int = 60) -> None:
+def use(store: Store, name: str, count: int = 60) -> None:
     """Some sealed segments, most of which is deleted, and a journal that tells of it at length."""
     for _ in range(count // 5):
-        append(log, 5)
-        log.flush()
+        append(store, name, 5)
+        store.logs[name].flush()
     for sequence in range(1, count - 10):
         if sequence % 4:
-            log.delete([sequence])
-    log.write_entries([(CALLER_KIND, b"kept")])
+            entries.delete(store, name, [sequence])
+    entries.write_entries(store, name, [(CALLER_KIND, b"kept")])
 
 
 def used_world(disk: SimDisk | None = None, modes: dict[str, SyncMode] = STREAMS) -> UpkeepWorld:
     world = UpkeepWorld(disk, modes)
-    for log in world.store.logs.values():
-        append(log, 7)
-    world.store.commit()
-    # From here on the write-ahead file has the rest of a segment.
+    for name in modes:
+        append(world.store, name, 7)
+    # The redo point is amid a segment.
     world.store.trim()
-    for log in world.store.logs.values():
-        use(log)
+    for name in modes:
+        use(world.store, name)
     settle(world.store)
     return world
 
@@ -251,37 +252,37 @@ def test_reads_and_writes_go_on_all_the_while(monkeypatch: pytest.MonkeyPatch) -
         gone = [rng.randint(1, 90) for _ in range(3)]
         erase = rng.random() < 0.2
         for each in (world, twin):
-            log = each.store.logs[name]
-            append(log, 3)
-            log.delete(gone, erase)
-            log.write_entries([(CALLER_KIND, b"more")])
+            append(each.store, name, 3)
+            entries.delete(each.store, name, gone, erase)
+            entries.write_entries(each.store, name, [(CALLER_KIND, b"more")])
         assert dump_of(world.store.logs[name]) == dump_of(twin.store.logs[name])
 
     assert world.run(meanwhile) > 20
     assert world.problems == []
     expected = dumps_of(twin.store)
     assert dumps_of(world.store) == expected
-    entries = {name: room_of(twin.disk, name, "journal") for name in STREAMS}
+    journals = {name: room_of(twin.disk, name, "journal") for name in STREAMS}
     world.store.flush()
     world.disk.kill()
     again = opened(world.disk, "boot 1")
     for name, log in again.logs.items():
         assert about_messages(dump_of(log)) == about_messages(expected[name])
-        assert room_of(world.disk, name, "journal") < entries[name]
+        assert room_of(world.disk, name, "journal") < journals[name]
         assert entries_of(log)[0] == b"kept"
 
 
 def test_what_callers_wrote_gives_way_to_what_is_still_true() -> None:
     world = UpkeepWorld(short_journal_bytes=100 * SHORT_JOURNAL_BYTES)
-    (log, *_) = world.store.logs.values()
-    append(log, 5)
+    name = next(iter(STREAMS))
+    log = world.store.logs[name]
+    append(world.store, name, 5)
     turns = 0
 
     def take_turns(count: int) -> None:
         nonlocal turns
         for _ in range(count):
             turns += 1
-            log.write_entries([(CALLER_KIND, b"turn %9d" % turns)])
+            entries.write_entries(world.store, name, [(CALLER_KIND, b"turn %9d" % turns)])
         settle(world.store)
 
     take_turns(SHORT_CALLER_BYTES // (ENTRY_BYTES + len(b"turn 123456789")))
@@ -296,18 +297,19 @@ def test_what_callers_wrote_gives_way_to_what_is_still_true() -> None:
     world.disk.kill()
     again = opened(world.disk, "boot 1")
     expected = [b"turns up to %d" % (turns - 2), b"turn %9d" % (turns - 1), b"turn %9d" % turns]
-    assert entries_of(next(iter(again.logs.values()))) == expected
+    assert entries_of(again.logs[name]) == expected
 
 
 def test_much_that_is_still_true_is_not_written_anew_all_the_time() -> None:
     world = UpkeepWorld(short_journal_bytes=100 * SHORT_JOURNAL_BYTES)
-    (log, *_) = world.store.logs.values()
+    name = next(iter(STREAMS))
+    log = world.store.logs[name]
     kept = bytes(SHORT_CALLER_BYTES)
     log.caller_entries = lambda: [(CALLER_KIND, kept)]
     times = []
 
     def write(size: int) -> None:
-        log.write_entries([(CALLER_KIND, bytes(size))])
+        entries.write_entries(world.store, name, [(CALLER_KIND, bytes(size))])
         settle(world.store)
         before = log.journal.size
         world.run()
@@ -323,8 +325,8 @@ def test_much_that_is_still_true_is_not_written_anew_all_the_time() -> None:
 
 def test_a_store_that_needs_nothing_is_let_be() -> None:
     world = UpkeepWorld()
-    for log in world.store.logs.values():
-        append(log, 5)
+    for name in STREAMS:
+        append(world.store, name, 5)
     settle(world.store)
     before = world.disk.operations
     assert [world.pass_time() for _ in range(5)] == [LOOK_S] * 5
@@ -378,7 +380,7 @@ def test_messages_that_go_in_order_take_their_segment_with_them() -> None:
     world = UpkeepWorld(modes={"fifo": SyncMode.INTERVAL})
     log = world.store.logs["fifo"]
     for _ in range(12):
-        append(log, 5)
+        append(world.store, "fifo", 5)
     first = log.index.segments[0]
     log.delete(range(1, first.next_sequence - 3))
     assert first.live_bytes < first.dead_bytes
@@ -433,7 +435,7 @@ def test_what_can_not_be_written_is_told_and_the_others_are_kept_up() -> None:
 
 def test_a_stream_whose_files_can_not_be_synced_is_offline_and_the_others_are_kept_up() -> None:
     world = used_world()
-    append(world.store.logs["interval"], 1)
+    append(world.store, "interval", 1)
     world.disk.fail("sync", "*/interval/segment*.hw", code=errno.EIO)
     world.run()
     assert "sync failed" in world.store.logs["interval"].offline
@@ -495,7 +497,8 @@ def test_a_stream_may_be_removed_in_the_middle_of_it() -> None:
         world.store.remove_stream(name)
         assert not [path for path in world.disk.files() if f"/{name}/" in path]
         # The unfinished work does not belong to the new stream of the same name.
-        append(world.store.create_stream(name, mode=STREAMS[name]), 3)
+        world.store.create_stream(name, mode=STREAMS[name])
+        append(world.store, name, 3)
         expected = dumps_of(world.store)
         world.run()
         assert world.problems == []
@@ -575,9 +578,9 @@ def keep_up_while_used(world: UpkeepWorld, promised: Promised) -> None:
         turn = next(turns)
         if turn % 3:
             return
-        for log in world.store.logs.values():
-            append(log, 1)
-            log.delete([turn + 30, log.first_sequence])
+        for name, log in world.store.logs.items():
+            append(world.store, name, 1)
+            entries.delete(world.store, name, [turn + 30, log.first_sequence])
         settle(world.store)
         promised.update(promised_by(world.store))
 
@@ -607,7 +610,7 @@ def check_survivor(disk: SimDisk, promised: Promised, how: str) -> None:
         counts = log.subject_counts()
         assert sum(counts.values()) == log.messages == len(found[name])
         assert all(len(walk(log, subject)) == count for subject, count in counts.items())
-        append(log, 1)
+        append(again, name, 1)
     assert unfinished(disk) == []
 
 
@@ -634,3 +637,19 @@ def test_a_crash_at_every_operation_loses_nothing(how: str, first: int, stride: 
         else:
             world.disk.power_loss("strict" if how == "strict" else "random")
         check_survivor(world.disk, promised, how)
+
+
+def test_files_that_a_turn_has_left_are_removed_by_and_by() -> None:
+    world = UpkeepWorld(modes={"interval": SyncMode.INTERVAL})
+    log = world.store.logs["interval"]
+    log.queue_journal()
+    payload = bytes(SEGMENT_BYTES_MAX // 2)
+    for number in range(60):
+        log.append(Batch([b"s"], [b""], [payload], [number]))
+    files = len(log.index.segments)
+    log.delete(range(1, 60))
+    log.write_journal()
+    left = len(log.index.segments)
+    assert 1 < left < files
+    world.scheduler.run_until_quiet(LOOK_S, lambda: None)
+    assert len(log.index.segments) == 1

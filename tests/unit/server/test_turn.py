@@ -6,7 +6,7 @@ import pytest
 
 from headwater.jetstream.streams.publishing.incoming import Incoming
 from headwater.runtime.environment import TimerHandle
-from headwater.server.core.client import Client
+from headwater.server.core.client import Client, Inlet
 from headwater.server.turn import Turn
 from tests.kit.world import ManualClock, ManualScheduler, Peer, World
 
@@ -21,12 +21,16 @@ class Gatherer:
         self.incoming = Incoming()
         self.publishers: list[Client] = []
         self.starts: list[int] = []
+        self.owner = self
         self._handle = handle
 
-    def process(self) -> None:
+    def take(self) -> Incoming:
         batch, self.incoming, self.waiting = self.incoming, Incoming(), False
         self.publishers, self.starts = [], []
-        self._handle(batch.payloads)
+        return batch
+
+    def process(self, inlet: Inlet) -> None:
+        self._handle(inlet.take().payloads)
 
 
 @pytest.fixture

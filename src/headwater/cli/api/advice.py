@@ -12,6 +12,7 @@ from headwater.client.api.answers import ApiRefusal
 LIST_STREAMS: Final = "See what there is with: headwater stream ls"
 SEE_LIMITS: Final = "See what the account may use with: headwater account info"
 SEE_CONSUMERS: Final = "See the others with: headwater consumer ls {stream}"
+SEE_CLUSTER: Final = "See the servers with: headwater cluster status"
 CHANGE_SETTING: Final = "Change the setting; --dry-run shows the configuration."
 
 # Errors that a limit on bytes causes: the field in the account's information, its name for a
@@ -23,7 +24,9 @@ EXCEEDED_LIMITS: Final = {
 
 STREAM_ADVICE: Final = {
     10002: SEE_LIMITS,
+    10005: f"Names, tags and the room of servers that are online decide. {SEE_CLUSTER}",
     10008: "The cluster has no leader at the moment; try again.",
+    10010: "The server is not part of a cluster. Three servers to try: headwater cluster run",
     10023: SEE_LIMITS,
     10025: "Is the setting spelled right, and does this server know it? "
     "--dry-run shows the configuration.",
@@ -31,6 +34,8 @@ STREAM_ADVICE: Final = {
     10028: SEE_LIMITS,
     10037: "See which sequences there are with: headwater stream info {stream}",
     10039: "Enable JetStream for the account, or connect as a user of another: --user, --creds.",
+    10040: "See the servers of the stream with: headwater stream info {stream}",
+    10044: SEE_CLUSTER,
     10047: SEE_LIMITS,
     10052: CHANGE_SETTING,
     10055: "A mirror can be let go with: headwater stream edit {stream} --unset mirror",
@@ -40,13 +45,19 @@ STREAM_ADVICE: Final = {
     10064: "Nothing was backed up; try again.",
     10065: "See which stream has them with: headwater stream ls --subject SUBJECT",
     10074: "Use --replicas 1, or a server that is part of a cluster.",
+    10075: "No other server can take the replica. Add a server to the cluster, or use fewer "
+    "replicas: headwater cluster scale {stream} R",
     10076: "Start the server with -js.",
     10109: "A sealed stream stays as it is; remove it with: headwater stream rm {stream}",
     10110: "The stream denies purges; remove it as a whole with: headwater stream rm {stream}",
     10113: "Give a limit with --max-bytes.",
+    10118: f"All servers that keep the stream are offline; start one of them. {SEE_CLUSTER}",
     10122: SEE_LIMITS,
+    10123: "Do one, wait until it is done (headwater cluster wait-healthy), then the other.",
     10130: "Remove the stream first with: headwater stream rm {stream}",
     10185: "The server is too old for this.",
+    10202: "Another change of the cluster's servers is under way; try again.",
+    10226: "Wait until it is done with: headwater cluster wait-healthy",
 }
 
 CONSUMER_ADVICE: Final = {

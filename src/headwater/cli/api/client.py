@@ -38,6 +38,18 @@ class CommandRefused(CommandFailed):
         super().__init__(refusal_text(refusal), advice_on(refusal.err_code, stream, consumer))
 
 
+class NoAnswer(CommandFailed):
+    """The server was silent, or nobody listens to the request."""
+
+
+@dataclass(frozen=True)
+class StreamList:
+    """The information of streams, and the names of streams that no server told about."""
+
+    infos: list[Document]
+    missing: list[str]
+
+
 class AsyncApiClient:
     """The API over one session."""
 
@@ -47,7 +59,7 @@ class AsyncApiClient:
         self.prefix = prefix
 
     async def request(self, request: ApiRequest) -> Document:
-        """The answer to one request. Raises CommandRefused, or CommandFailed without an answer."""
+        """The answer to one request. Raises CommandRefused, or NoAnswer without an answer."""
         subject = request.subject(self.prefix)
         asked = asyncio.ensure_future(
             self.session.client.request(subject, request.payload, self.timeout_s)
@@ -86,9 +98,10 @@ class AsyncApiClient:
             subjects.add(await self.request(request))
         return subjects.info
 
-    async def streams(self, subject: str | None = None) -> list[Document]:
+    async def streams(self, subject: str | None = None) -> StreamList:
         """The information of all streams, or of those that keep `subject`."""
-        return await joined(self._pages(pages.stream_list(subject)))
+        listed = pages.stream_list(subject)
+        return StreamList(await joined(self._pages(listed)), listed.missing)
 
     async def names(self, subject: str | None = None) -> list[str]:
         """The names of all streams, or of those that keep `subject`."""
@@ -110,19 +123,19 @@ class AsyncApiClient:
         while (request := entries.request) is not None:
             yield entries.entries_in(await self.request(request))
 
-    def _nobody_answers(self) -> CommandFailed:
+    def _nobody_answers(self) -> NoAnswer:
         if self.prefix == DEFAULT_PREFIX:
-            return CommandFailed(
+            return NoAnswer(
                 "JetStream is not enabled on this server",
                 "Start it with -js: headwater serve -js",
             )
-        return CommandFailed(
+        return NoAnswer(
             f"Nobody answers at {self.prefix}",
             "Is that the right --domain or --api-prefix, and is JetStream enabled there?",
         )
 
-    def _silence(self, subject: str) -> CommandFailed:
-        return CommandFailed(
+    def _silence(self, subject: str) -> NoAnswer:
+        return NoAnswer(
             f"No answer to {subject} within {duration_text(self.timeout_s)}",
             "Is JetStream enabled, and the API's prefix right? Allow more time with --timeout.",
         )

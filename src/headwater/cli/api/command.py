@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
+from headwater.base.quantities import duration_text
 from headwater.cli.api.client import ApiTarget
 from headwater.cli.connection.options import connection_options, target_of
 from headwater.cli.shell.exits import ExitCode, ReaderGone
@@ -22,6 +23,7 @@ Body = Callable[..., ExitCode]
 
 DEFAULT_TIMEOUT_S: Final = 5.0
 API_PARAMETERS: Final = ("domain", "api_prefix", "timeout_s")
+WAIT_PARAMETER: Final = "wait_s"
 # A name is one word of the API's subjects, and the server makes a folder of it.
 FORBIDDEN_IN_NAMES: Final = frozenset(" \t\r\n\f.*>/\\")
 
@@ -107,16 +109,27 @@ class ApiCommand(TeachingCommand):
                     formatter.write_dl(lines)
 
 
-def api_options(function: F) -> F:
-    """The options that name an API, and the longest wait for its answers."""
+def api_options(wait_s: float | None) -> Callable[[F], F]:
+    """The options that name an API, and the longest wait for an answer.
+
+    A command that waits for more than an answer, `wait_s` by default, has the longest wait for all
+    of it instead.
+    """
+    is_long = wait_s is not None
+    default_s = DEFAULT_TIMEOUT_S if wait_s is None else wait_s
+    aim = "until it is done" if is_long else "for an answer"
     timeout = click.option(
         "--timeout",
-        "timeout_s",
+        WAIT_PARAMETER if is_long else "timeout_s",
         type=Duration(),
-        default=DEFAULT_TIMEOUT_S,
-        help=f"Longest wait for an answer.  [default {DEFAULT_TIMEOUT_S:g}s]",
+        default=default_s,
+        help=f"Longest wait {aim}.  [default {duration_text(default_s)}]",
     )
-    return api_place_options(timeout(function))
+
+    def decorate(function: F) -> F:
+        return api_place_options(timeout(function))
+
+    return decorate
 
 
 def api_place_options(function: F) -> F:
@@ -141,11 +154,15 @@ def api_place(domain: str | None, api_prefix: str | None) -> str:
 
 
 def api_command(
-    name: str, examples: str, settings_table: SettingsTable | None = None
+    name: str,
+    examples: str,
+    settings_table: SettingsTable | None = None,
+    wait_s: float | None = None,
 ) -> Callable[[Body], click.Command]:
     """Make a function `(api, output, **parameters)` a command called `name`.
 
-    `settings_table` has the settings that are among its options, if any are.
+    `settings_table` has the settings that are among its options, if any are. A command with a
+    default `wait_s` gets the longest wait for all its work as a parameter of that name.
     """
 
     def decorate(body: Body) -> click.Command:
@@ -154,17 +171,19 @@ def api_command(
             before = click.get_current_context().obj
             after = {key: parameters.pop(key) for key in CONNECTION_PARAMETERS}
             output = Output()
-            domain, api_prefix, timeout_s = (parameters.pop(key) for key in API_PARAMETERS)
-            api = ApiTarget(
-                target_of(before, after), api_place(domain, api_prefix), timeout_s, output.remark
-            )
+            place = api_place(parameters.pop("domain"), parameters.pop("api_prefix"))
+            if wait_s is None:
+                timeout_s = parameters.pop("timeout_s")
+            else:
+                timeout_s = min(DEFAULT_TIMEOUT_S, parameters[WAIT_PARAMETER])
+            api = ApiTarget(target_of(before, after), place, timeout_s, output.remark)
             try:
                 return body(api, output, **parameters)
             except BrokenPipeError as error:
                 # click would make it exit code 1.
                 raise ReaderGone from error
 
-        decorated = api_options(connection_options(with_defaults=False)(call))
+        decorated = api_options(wait_s)(connection_options(with_defaults=False)(call))
         command = click.command(
             name, cls=ApiCommand, examples=examples, settings_table=settings_table
         )

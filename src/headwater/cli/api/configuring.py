@@ -182,11 +182,11 @@ def show_list(
     table: Callable[[], Columns],
     if_empty: str,
 ) -> ExitCode:
-    """Print documents for a program, or their table, or a remark on an empty list."""
+    """Print documents for a program, or their table, or the remark on an empty list, if any."""
     if as_json:
         output.result(document(entries))
     elif entries:
         output.result(table().text(terminal_width(output)))
-    else:
+    elif if_empty:
         output.remark(if_empty)
     return ExitCode.OK

@@ -36,6 +36,10 @@ NOT_NATS_ADVICE: Final = "Is there a NATS server at that address?"
 SERVER_WORDS_PREFIX: Final = "nats: '"
 
 
+class Unreachable(CommandFailed):
+    """No server answered at the address: it may be starting, or gone for a moment."""
+
+
 def login_failure(error: LoginError) -> CommandFailed:
     """An option that cannot be used, found before a connection was tried."""
     flag = FLAGS.get(error.option, f"--{error.option}")
@@ -44,15 +48,19 @@ def login_failure(error: LoginError) -> CommandFailed:
 
 def not_connected(target: Target, cause: Exception) -> CommandFailed:
     """The error for a person whose connection attempt ended in `cause`."""
-    problem, advice = (
+    refusal = (
         _refused_by_us(cause)
         or _refused_by_tls(target, cause)
         or _refused_by_the_server(target, cause)
-        or _unreachable(target, cause)
+    )
+    if refusal is not None:
+        return CommandFailed(*refusal, ExitCode.NOT_CONNECTED)
+    problem, advice = (
+        _unreachable(target, cause)
         or _closed(target, cause)
         or (f"Cannot connect to {target.text}: {reason(cause)}", NOT_NATS_ADVICE)
     )
-    return CommandFailed(problem, advice, ExitCode.NOT_CONNECTED)
+    return Unreachable(problem, advice, ExitCode.NOT_CONNECTED)
 
 
 def reason(error: Exception) -> str:

@@ -53,6 +53,8 @@ class LoginClient(Client):
             )
         super().__init__()
         self._login = login
+        self.server_info: dict[str, Any] = {}
+        """The fields of all INFO so far; the second one tells of the account."""
         self._named_servers = {(each.host.lower(), each.port): each for each in login.servers()}
 
     async def open(self, **options: Any) -> None:
@@ -70,6 +72,8 @@ class LoginClient(Client):
                 info["tls_required"] = needs_tls(
                     self._login.tls_files, self._reached_server(), info
                 )
+            self.server_info = {}
+        self.server_info |= info
         await super()._process_info(info, initial_connection)
 
     def _connect_command(self) -> bytes:

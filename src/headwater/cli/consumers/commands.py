@@ -234,7 +234,7 @@ async def streams_of(calls: AsyncApiClient, stream: str | None) -> list[Document
     """The information of one stream, or of all that have consumers."""
     if stream is not None:
         return [await calls.info(stream)]
-    return [each for each in await calls.streams() if each["state"]["consumer_count"]]
+    return [each for each in (await calls.streams()).infos if each["state"]["consumer_count"]]
 
 
 # --- pausing and losing -------------------------------------------------------------------------

@@ -99,7 +99,7 @@ def info_text(info: Document, now: datetime) -> Text:
     for section in SETTINGS.sections:
         append_section(text, section, SETTINGS.shown(config, section))
     append_section(text, "State", state_rows(info, now))
-    append_section(text, "Cluster", cluster_rows(info.get("cluster") or {}))
+    append_section(text, "Cluster", cluster_rows(info.get("cluster")))
     text.rstrip()
     return text
 

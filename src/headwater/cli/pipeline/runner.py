@@ -15,7 +15,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from enum import Enum, auto
 from types import FrameType, TracebackType
@@ -44,6 +44,9 @@ LOSS_ADVICE: Final = (
 # abandoned, and done again by the next run.
 STOP_PATIENCE_S: Final = 60.0
 STOP_AGAIN_S: Final = 1.0
+# A signal that arrives just before the main thread begins to wait does not interrupt the wait, and
+# Python runs the handler only once the wait has ended.
+SIGNAL_CHECK_S: Final = 0.5
 # A Python exception at the end of the traceback that Spark turns into one text.
 _OUR_ERROR: Final = re.compile(r"\bheadwater\.[\w.]+Error: (.+)")
 _ANY_ERROR: Final = re.compile(
@@ -198,7 +201,7 @@ def run_together(
         ).start()
     ended = 0
     while ended < len(jobs):
-        event = next_end(spark, events) if display.stopping.is_set() else events.get()
+        event = next_end(spark, events) if display.stopping.is_set() else next_event(events)
         if event is None:
             return
         if event is Interruption.STOP:
@@ -208,6 +211,13 @@ def run_together(
         if event.error is not None and not display.stopping.is_set():
             stop(spark, display)
         yield event
+
+
+def next_event(events: Events) -> Outcome | Interruption:
+    """The next event; the wait ends now and then, so that no handler of a signal is held up."""
+    while True:
+        with suppress(queue.Empty):
+            return events.get(timeout=SIGNAL_CHECK_S)
 
 
 def next_end(spark: "SparkSession", events: Events) -> Outcome | None:

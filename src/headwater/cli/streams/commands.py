@@ -58,6 +58,7 @@ from headwater.client.api.requests import (
     examples="""
 headwater stream add ORDERS --subjects 'orders.>' --max-age 7d --max-bytes 10GB
 headwater stream add JOBS --subjects jobs --retention workqueue --storage memory
+headwater stream add ORDERS --subjects 'orders.>' --replicas 3 --tag sync:always
 headwater stream add ORDERS --config orders.json --replicas 3
 headwater stream info ORDERS --json | headwater stream add COPY --config - --subjects 'copy.>'
 headwater stream add LEDGER --subjects 'ledger.>' --source '{"name": "OLD", "opt_start_seq": 7}'
@@ -152,17 +153,23 @@ headwater stream ls --json | jq -r '.[].config.name'
 def ls(
     api: ApiTarget, output: Output, subject: str | None, names_only: bool, as_json: bool
 ) -> ExitCode:
-    """List the streams."""
+    """List the streams.
+
+    In a cluster, * marks the leader of a stream and ! a replica that is not current.
+    """
     if names_only:
         return show_names(output, api.call(lambda calls: calls.names(subject)), as_json)
-    streams = api.call(lambda calls: calls.streams(subject))
-    return show_list(
+    listed = api.call(lambda calls: calls.streams(subject))
+    if_empty = "No streams. Make one with: headwater stream add NAME --subjects SUBJECT"
+    shown = show_list(
         output,
-        streams,
+        listed.infos,
         as_json,
-        lambda: render.streams_table(streams, now()),
-        if_empty="No streams. Make one with: headwater stream add NAME --subjects SUBJECT",
+        lambda: render.streams_table(listed.infos, now()),
+        if_empty="" if listed.missing else if_empty,
     )
+    remark_on_missing(listed.missing, output)
+    return shown
 
 
 @api_command(
@@ -223,17 +230,26 @@ def report(
 ) -> ExitCode:
     """Show the figures of all streams, sorted, with totals.
 
-    At replicas, * marks the leader and ! one that is not current.
+    At replicas, * marks the leader of a stream and ! a replica that is not current.
     """
-    streams = api.call(lambda calls: calls.streams(subject))
+    listed = api.call(lambda calls: calls.streams(subject))
+    streams = listed.infos
     if as_json:
         output.result(document(report_fields(render.sorted_streams(streams, sort, reverse))))
     elif streams:
         table = render.report_table(streams, sort, reverse)
         output.result(table.text(terminal_width(output)))
-    else:
+    elif not listed.missing:
         output.remark("No streams.")
+    remark_on_missing(listed.missing, output)
     return ExitCode.OK
+
+
+def remark_on_missing(names: Sequence[str], output: Output) -> None:
+    """Remark on streams whose servers did not answer, so that a list is not taken for whole."""
+    if names:
+        silent = f"{count_text(len(names), 'stream')}: {', '.join(sorted(names))}"
+        output.remark(f"No answer about {silent}. See: headwater cluster status")
 
 
 def report_fields(streams: Sequence[Document]) -> dict[str, Any]:

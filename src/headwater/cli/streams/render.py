@@ -21,6 +21,7 @@ from headwater.cli.shell.sections import TITLE_STYLE, append_section, cluster_ro
 from headwater.cli.shell.tables import Column, Columns, one_line
 from headwater.cli.shell.units import age_text, duration_ns_text, time_text
 from headwater.cli.streams.settings import SETTINGS
+from headwater.client.api.replicas import Replica, ReplicaGroup
 from headwater.client.api.requests import Document
 
 DELETED_RANGES_SHOWN_MAX: Final = 20
@@ -38,10 +39,13 @@ def held_text(messages: int, size_bytes: int) -> str:
 
 def streams_table(streams: Sequence[Document], now: datetime) -> Columns:
     """A line for each stream."""
+    is_clustered = any(ReplicaGroup.of(info.get("cluster")).is_clustered for info in streams)
+    replicas = (Column("replicas", is_text=True),) if is_clustered else ()
     table = Columns(
         (
             Column("name", is_text=True),
             Column("subjects", is_text=True, can_shrink=True),
+            *replicas,
             Column("messages"),
             Column("size"),
             Column("last message"),
@@ -53,6 +57,7 @@ def streams_table(streams: Sequence[Document], now: datetime) -> Columns:
         table.add(
             config["name"],
             origin_text(config),
+            *([replicas_text(info)] if is_clustered else []),
             f"{state['messages']:,}",
             size_text(state["bytes"]),
             age_text(state["last_ts"], now),
@@ -133,14 +138,17 @@ def figure_texts(row: Mapping[str, int]) -> list[str]:
 
 
 def replicas_text(info: Mapping[str, Any]) -> str:
-    """The servers that keep the stream, the leader first; marks on it and on those that lag."""
-    cluster = info.get("cluster") or {}
-    replicas = cluster.get("replicas") or []
-    if not replicas:
+    """The servers of a stream, its leader first and marked; outside a cluster, their number."""
+    group = ReplicaGroup.of(info.get("cluster"))
+    if not group.is_clustered:
         return str(info["config"]["num_replicas"])
-    names = [f"{cluster.get('leader') or '(no leader)'}*"]
-    names += [each["name"] + ("" if each.get("current") else "!") for each in replicas]
-    return ", ".join(names)
+    leader = f"{group.leader}*" if group.leader else "(no leader)"
+    return ", ".join([leader, *(marked(each) for each in group.followers)])
+
+
+def marked(replica: Replica) -> str:
+    """The name of a replica, with a mark if it is not current."""
+    return replica.name + ("!" if replica.problem else "")
 
 
 def info_text(info: Document, now: datetime) -> Text:
@@ -152,7 +160,7 @@ def info_text(info: Document, now: datetime) -> Text:
     for section in SETTINGS.sections:
         append_section(text, section, SETTINGS.shown(config, section))
     append_section(text, "State", state_rows(info["state"], now))
-    append_section(text, "Cluster", cluster_rows(info.get("cluster") or {}))
+    append_section(text, "Cluster", cluster_rows(info.get("cluster")))
     origins = [("Mirror", info["mirror"])] if info.get("mirror") else []
     origins += [("Source", each) for each in info.get("sources") or []]
     append_section(text, "Copies from", [(name, origin_state(each)) for name, each in origins])

@@ -24,6 +24,8 @@ class ListPages:
         self._filters = {"subject": subject} if subject else {}
         self._entries = 0
         self._is_complete = False
+        self.missing: list[str] = []
+        """The names of entries that the list should have and whose servers did not answer."""
 
     @property
     def request(self) -> ApiRequest | None:
@@ -34,9 +36,11 @@ class ListPages:
 
     def entries_in(self, answer: Mapping[str, Any]) -> list[Any]:
         """The entries of the page that was asked for."""
-        page = answer.get(self._field) or []
-        self._entries += len(page)
-        self._is_complete = not page or self._entries >= int(answer.get("total", 0))
+        page, missing = answer.get(self._field) or [], answer.get("missing") or []
+        self.missing += [str(name) for name in missing]
+        # An offset counts entries by name, whether their servers have answered or not.
+        self._entries += len(page) + len(missing)
+        self._is_complete = not (page or missing) or self._entries >= int(answer.get("total", 0))
         return list(page)
 
 

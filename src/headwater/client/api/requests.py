@@ -98,6 +98,16 @@ def stream_restore(config: Mapping[str, Any], state: Mapping[str, Any]) -> ApiRe
     return _stream("RESTORE", config["name"], {"config": config, "state": state})
 
 
+def stream_step_down(stream: str, preferred: str | None = None) -> ApiRequest:
+    """Let the leader of a stream hand over, to the `preferred` server if one is named."""
+    return _stream("LEADER.STEPDOWN", stream, _preferring(preferred))
+
+
+def stream_peer_remove(stream: str, server: str) -> ApiRequest:
+    """Take the replica of a stream from a server, and give it to another one."""
+    return _stream("PEER.REMOVE", stream, {"peer": server})
+
+
 # --- consumers ----------------------------------------------------------------------------------
 
 
@@ -144,6 +154,28 @@ def consumer_pause(stream: str, consumer: str, until: str | None) -> ApiRequest:
 def message_next(stream: str, consumer: str, wanted: Mapping[str, Any] | None = None) -> ApiRequest:
     """Pull messages from a consumer; they come to the reply subject."""
     return _consumer("MSG.NEXT", stream, consumer, wanted)
+
+
+def consumer_step_down(stream: str, consumer: str, preferred: str | None = None) -> ApiRequest:
+    """Let the leader of a consumer hand over, to the `preferred` server if one is named."""
+    return _consumer("LEADER.STEPDOWN", stream, consumer, _preferring(preferred))
+
+
+# --- servers, for users of the system account ---------------------------------------------------
+
+
+def meta_step_down(preferred: str | None = None) -> ApiRequest:
+    """Let the leader of the cluster hand over, to the `preferred` server if one is named."""
+    return ApiRequest("META.LEADER.STEPDOWN", _preferring(preferred))
+
+
+def server_remove(server: str) -> ApiRequest:
+    """Remove a server from the cluster for good; its replicas go to other servers."""
+    return ApiRequest("SERVER.REMOVE", {"peer": server})
+
+
+def _preferring(server: str | None) -> Mapping[str, Any] | None:
+    return None if server is None else {"placement": {"preferred": server}}
 
 
 def _stream(operation: str, stream: str, body: Mapping[str, Any] | None = None) -> ApiRequest:

@@ -368,23 +368,8 @@ class Connection:
 
     def _without_replies(self, arrived: Deliveries) -> Deliveries:
         """The messages of subscriptions, without answers to requests."""
-        kept = Deliveries()
-        kept.controls = arrived.controls
-        for sid, subject, to, header, payload in zip(
-            arrived.sids,
-            arrived.subjects,
-            arrived.replies,
-            arrived.headers,
-            arrived.payloads,
-            strict=True,
-        ):
-            if sid != self._replies_sid:
-                kept.sids.append(sid)
-                kept.subjects.append(subject)
-                kept.replies.append(to)
-                kept.headers.append(header)
-                kept.payloads.append(payload)
-        return kept
+        others = [at for at, sid in enumerate(arrived.sids) if sid != self._replies_sid]
+        return arrived.picked(others)
 
     def retry(self, action: Callable[[], Answer]) -> Answer:
         """The answer of `action`, which is repeated if the connection is lost or silent.

@@ -29,6 +29,7 @@ from typing import Final, final
 
 import msgspec
 
+from headwater.base.columns import MessageColumns
 from headwater.client.api.answers import ApiRefusal
 from headwater.client.link.connection import NO_RESPONDERS, Connection, status_of
 from headwater.client.link.errors import ApiRefusedError, LinkError, TimedOutError
@@ -56,13 +57,15 @@ _TEMPORARY: Final = frozenset({10008, 10009, 10076, 10163})
 
 
 @final
-class Messages:
-    """Parallel lists. `headers` are whole blocks, empty for none.
+class Messages(MessageColumns):
+    """Messages to publish, as parallel lists. `headers` are whole blocks, empty for none.
 
     `ids` are what the caller knows messages by, `rows` what a person does.
     """
 
-    __slots__ = ("_byte_count", "headers", "ids", "payloads", "rows", "subjects")
+    __slots__ = ("headers", "ids", "rows")
+
+    COLUMNS = ("subjects", "headers", "payloads", "ids", "rows")
 
     def __init__(
         self,
@@ -77,51 +80,20 @@ class Messages:
         self.payloads = payloads
         self.ids = ids
         self.rows = rows
-        self._byte_count = -1
 
-    @property
     def byte_count(self) -> int:
-        """Of headers and payloads; counted once, when nothing is added any more."""
-        if self._byte_count < 0:
-            self._byte_count = sum(map(len, self.headers)) + sum(map(len, self.payloads))
-        return self._byte_count
+        """The bytes of headers and payloads."""
+        return sum(map(len, self.headers)) + sum(map(len, self.payloads))
 
     @classmethod
     def none(cls) -> "Messages":
         """No messages."""
         return cls([], [], [], [], [])
 
-    def __len__(self) -> int:
-        return len(self.payloads)
-
-    def part(self, begin: int, end: int) -> "Messages":
-        """Those from `begin` up to, not including, `end`."""
-        return Messages(
-            self.subjects[begin:end],
-            self.headers[begin:end],
-            self.payloads[begin:end],
-            self.ids[begin:end],
-            self.rows[begin:end],
-        )
-
-    def picked(self, places: Sequence[int]) -> "Messages":
-        """Those at some places, in the order of the places."""
-        return Messages(
-            [self.subjects[at] for at in places],
-            [self.headers[at] for at in places],
-            [self.payloads[at] for at in places],
-            [self.ids[at] for at in places],
-            [self.rows[at] for at in places],
-        )
-
-    def extend(self, other: "Messages") -> None:
-        """Add others at the end."""
-        self.subjects += other.subjects
-        self.headers += other.headers
-        self.payloads += other.payloads
-        self.ids += other.ids
-        self.rows = [*self.rows, *other.rows]
-        self._byte_count = -1
+    def extend(self, others: "Messages") -> None:
+        """Add the messages of others behind these."""
+        self.rows = [*self.rows]
+        super().extend(others)
 
 
 class MessageRefusedError(LinkError):
@@ -164,6 +136,7 @@ class _Flight:
     """Messages under way. `waits_for` counts the acks that are still to come."""
 
     messages: Messages
+    byte_count: int
     # The highest sequence that was known when it was sent: none of its own is lower.
     floor: int
     waits_for: int
@@ -262,9 +235,10 @@ class Publisher:
         if not self._sid:
             self._inbox = self._connection.new_inbox().encode()
             self._sid = self._connection.subscribe(f"{self._inbox.decode()}.*")
+        byte_count = part.byte_count()
         while self._flights and (
             self._count + len(part) > self._in_flight_max
-            or self._byte_count + part.byte_count > IN_FLIGHT_BYTES_MAX
+            or self._byte_count + byte_count > IN_FLIGHT_BYTES_MAX
         ):
             self._receive_acks()
 
@@ -278,6 +252,7 @@ class Publisher:
         is_atomic = self._is_atomic and len(part) > 1
         flight = _Flight(
             part,
+            part.byte_count(),
             self.last_sequence,
             waits_for=1 if is_atomic else len(part),
             is_atomic=is_atomic,
@@ -286,7 +261,7 @@ class Publisher:
         # From here on it is in doubt, however the write ends.
         self._flights[token] = flight
         self._count += len(part)
-        self._byte_count += part.byte_count
+        self._byte_count += flight.byte_count
         sent = self._on_the_wire(part)
         if is_atomic:
             frames = _atomic_frames(sent, reply)
@@ -438,7 +413,7 @@ class Publisher:
         flight = self._flights.pop(token)
         self.acknowledged += len(flight.messages) - refused
         self._count -= len(flight.messages)
-        self._byte_count -= flight.messages.byte_count
+        self._byte_count -= flight.byte_count
 
 
 def _refused(
@@ -503,12 +478,4 @@ def _zipped(messages: Messages) -> "zip[tuple[bytes, bytes, bytes]]":
 
 def _of_subscription(arrived: Deliveries, sid: bytes) -> Deliveries:
     """The messages of one subscription, without those of earlier ones."""
-    kept = Deliveries()
-    for at, its_sid in enumerate(arrived.sids):
-        if its_sid == sid:
-            kept.sids.append(sid)
-            kept.subjects.append(arrived.subjects[at])
-            kept.replies.append(arrived.replies[at])
-            kept.headers.append(arrived.headers[at])
-            kept.payloads.append(arrived.payloads[at])
-    return kept
+    return arrived.picked([at for at, each in enumerate(arrived.sids) if each == sid])

@@ -77,7 +77,11 @@ class ClientConnection(asyncio.Protocol):
         transport = self._transport
         if transport is None:
             return 0
-        transport.write(data)
+        try:
+            transport.write(data)
+        except RuntimeError:
+            # The loop has closed the socket, and calls `connection_lost` in a later turn.
+            return 0
         return transport.get_write_buffer_size()
 
     def buffered_bytes(self) -> int:

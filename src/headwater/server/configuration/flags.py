@@ -12,12 +12,21 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
+from urllib.parse import unquote, urlsplit
 
 from headwater.base.errors import OperatingError
 from headwater.go.numbers import MAX_INT64, MIN_INT64
 from headwater.go.quoting import quote
+from headwater.server.configuration.cluster_section import parse_route_url
 from headwater.server.configuration.keys import ConfigError, LoadedConfig, load_config
-from headwater.server.configuration.options import DEFAULT_HOST, DEFAULT_PORT, Options
+from headwater.server.configuration.options import (
+    DEFAULT_HOST,
+    DEFAULT_PORT,
+    RANDOM_PORT,
+    ClusterOptions,
+    Options,
+    RouteUrl,
+)
 from headwater.server.configuration.parser import ReadFile
 
 __all__ = [
@@ -186,8 +195,66 @@ def _overridden(options: Options, given: Mapping[str, Any]) -> Options:
         jetstream = replace(jetstream, enabled=given["jetstream_enabled"])
     if "store_dir" in given:
         jetstream = replace(jetstream, store_dir=given["store_dir"])
-    return replace(options, jetstream=jetstream, **changes)
+    cluster = _overridden_cluster(options.cluster, given)
+    return replace(options, jetstream=jetstream, cluster=cluster, **changes)
 
+
+def _overridden_cluster(cluster: ClusterOptions, given: Mapping[str, Any]) -> ClusterOptions:
+    for flag, field in _CLUSTER_FLAGS.items():
+        if flag in given:
+            cluster = replace(cluster, **{field: given[flag]})
+    if "cluster_listen" in given:
+        cluster = _listening_cluster(cluster, given["cluster_listen"])
+    if "routes" in given:
+        routes = tuple(map(_route, filter(None, given["routes"].split(","))))
+        if routes and not cluster.port:
+            raise FlagError("solicited routes require cluster capabilities, e.g. --cluster")
+        cluster = replace(cluster, routes=routes)
+    return cluster
+
+
+def _listening_cluster(cluster: ClusterOptions, text: str) -> ClusterOptions:
+    """The options of a cluster that listens where a flag says; an empty text ends the cluster."""
+    if not text:
+        return replace(cluster, port=0)
+    # A port of -1 is none that a URL may have.
+    is_any_port = text.endswith(":-1")
+    url = text.removesuffix(":-1") + ":0" if is_any_port else text
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        port_text = url.rpartition(":")[2]
+        raise FlagError(
+            f"parse {quote(url)}: invalid port {quote(':' + port_text)} after host"
+        ) from None
+    if port is None:
+        place = f"address {host}: " if host else ""
+        raise FlagError(f"{place}missing port in address")
+    if parts.username and parts.password is None:
+        raise FlagError("expected cluster password to be set")
+    return replace(
+        cluster,
+        host=host or DEFAULT_HOST,
+        port=RANDOM_PORT if is_any_port else port,
+        username=unquote(parts.username or ""),
+        password=unquote(parts.password or ""),
+    )
+
+
+def _route(text: str) -> RouteUrl:
+    route = parse_route_url(text)
+    if route is None:
+        raise FlagError(f"error parsing route url [{quote(text.strip())}]")
+    return route
+
+
+_CLUSTER_FLAGS: Final[Mapping[str, str]] = {
+    "cluster_name": "name",
+    "cluster_advertise": "advertise",
+    "cluster_no_advertise": "no_advertise",
+    "cluster_connect_retries": "connect_retries",
+}
 
 _COMBINED_SWITCHES: Final[Mapping[str, tuple[str, ...]]] = {
     "debug_and_trace": ("debug", "trace"),
@@ -303,6 +370,13 @@ _TABLE: Final = (
     # streams
     _flag("js jetstream", "jetstream_enabled", bool),
     _flag("sd store_dir", "store_dir"),
+    # other servers
+    _flag("routes", "routes"),
+    _flag("cluster cluster_listen", "cluster_listen"),
+    _flag("cluster_name", "cluster_name"),
+    _flag("cluster_advertise", "cluster_advertise"),
+    _flag("no_advertise", "cluster_no_advertise", bool),
+    _flag("connect_retries", "cluster_connect_retries", int),
     # authorization
     _flag("user", "username"),
     _flag("pass", "password"),
@@ -320,12 +394,6 @@ _TABLE: Final = (
     _refused("tlskey"),
     _refused("tlscacert"),
     _refused("help_tls", bool),
-    _refused("routes"),
-    _refused("cluster cluster_listen"),
-    _refused("cluster_name"),
-    _refused("cluster_advertise"),
-    _refused("no_advertise", bool),
-    _refused("connect_retries", int),
     _refused("profile", int),
 )
 _FLAGS: Final = {name: flag for flag in _TABLE for name in flag.names}
@@ -364,6 +432,14 @@ Streams:
     -sd, --store_dir <dir>           Directory of the store (default: headwater, in the directory
                                      for temporary files)
 
+Other servers:
+        --cluster, --cluster_listen <url> Address for other servers of the cluster
+        --cluster_name <name>        Name of the cluster (default: made up, or that of the others)
+        --routes <url>[,<url>]       Servers to connect to
+        --cluster_advertise <addr>   Address told to other servers instead of the one listened on
+        --no_advertise               Tell clients nothing of the other servers
+        --connect_retries <n>        Attempts to reach a server again that is not among the routes
+
 Authorization:
         --user <user>                User clients have to be
         --pass <password>            Its password
@@ -377,6 +453,5 @@ A switch is turned off with =false: -T=false. One dash or two, a space or an equ
 the value: all the same.
 
 Not supported yet: --tls, --tlsverify, --tlscert, --tlskey, --tlscacert, -ms/--https_port,
---cluster, --cluster_listen, --cluster_name, --cluster_advertise, --no_advertise,
---connect_retries, --routes, -s/--syslog, -r/--remote_syslog, --profile, --help_tls.
+-s/--syslog, -r/--remote_syslog, --profile, --help_tls.
 """

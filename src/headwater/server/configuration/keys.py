@@ -17,6 +17,7 @@ from typing import Any, Final
 from headwater.base.errors import OperatingError
 from headwater.go.durations import format_seconds
 from headwater.go.quoting import quote
+from headwater.server.configuration.cluster_section import cluster_reader
 from headwater.server.configuration.jetstream_section import (
     account_jetstream,
     jetstream,
@@ -200,10 +201,14 @@ def _system_account(draft: Draft, key: str, node: Value) -> None:
 # --- authorization -----------------------------------------------------------------------------
 
 
-def _authorization(draft: Draft, key: str, node: Value) -> None:
+def _read_authorization(draft: Draft, nodes: Mapping[str, Value]) -> dict[str, Any]:
     block = draft.section()
-    block.read(mapping(node), AUTHORIZATION)
-    found = block.values
+    block.read(nodes, AUTHORIZATION)
+    return block.values
+
+
+def _authorization(draft: Draft, key: str, node: Value) -> None:
+    found = _read_authorization(draft, mapping(node))
     username, token = found.get("username"), found.get("token")
     if (username or found.get("password")) and token:
         raise Refusal(node, "Cannot have a user/pass and token")
@@ -272,7 +277,7 @@ def _user(draft: Draft, node: Value) -> UserOptions:
     entry.read(node.value, USER)
     if not entry.values.get("username"):
         if len(entry.errors) > errors_before:
-            # Whatever stood in the way of a name has been reported; there is nothing to add.
+            # The error that left the user without a name has been reported.
             return UserOptions(username="")
         last = next(reversed(node.value.values()), node)
         raise Refusal(last, "User entry requires a user")
@@ -523,7 +528,7 @@ TOP_LEVEL: Final[Table] = table(
     # other transports and other servers
     ("websocket ws", not_supported(_LATER)),
     ("mqtt", not_supported()),
-    ("cluster", not_supported(_LATER)),
+    ("cluster", cluster_reader(_read_authorization, _read_permissions)),
     ("gateway", not_supported()),
     ("leaf leafnodes", not_supported(_LATER)),
     ("proxies", not_supported()),

@@ -50,6 +50,10 @@ CONNECTION_TYPES: Final = frozenset(
     }
 )
 
+CLUSTER_NAME_HAS_SPACES: Final = "cluster name cannot contain spaces"
+
+# A host and a port, or a host.
+_ADDRESS: Final = re.compile(r"(?:[^\s:\[\]]+|\[[^\s\[\]]+\])(?::[0-9]{1,5})?")
 _BCRYPT_PREFIX: Final = re.compile(r"\$2[abxy]\$[0-9]{2}\$")
 
 
@@ -180,6 +184,59 @@ class JetStreamOptions:
 
 
 @dataclass(frozen=True)
+class RouteUrl:
+    """Another server of the cluster, and the credentials to give it."""
+
+    host: str
+    port: int
+    username: str = ""
+    password: str = field(default="", repr=False)
+
+    @property
+    def address(self) -> str:
+        """`host:port`, as /varz shows it."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True)
+class ClusterOptions:
+    """Other servers: whether there are any, where they are, and who may join them."""
+
+    # Servers of another name are refused. Empty makes a name up, which gives way to a configured
+    # name.
+    name: str = ""
+    host: str = DEFAULT_HOST
+    # The port that other servers connect to; -1 takes a free one, 0 is a server on its own.
+    port: int = 0
+    # Credentials that other servers have to give. Empty requires none.
+    username: str = ""
+    password: str = field(default="", repr=False)
+    # Time that another server has for its handshake.
+    auth_timeout_s: float = 2.0
+    # Servers that are dialled for ever.
+    routes: tuple[RouteUrl, ...] = ()
+    # `host:port` told to other servers instead of the address listened on.
+    advertise: str = ""
+    # Tell clients nothing of other servers, and other servers nothing for their clients.
+    no_advertise: bool = False
+    # Attempts to reach a server again that was not configured, and that no other one has a link to.
+    connect_retries: int = 0
+    # Wait twice as long after every failed attempt, up to 30 s.
+    connect_backoff: bool = False
+    # `publish` are the subjects whose subscribers here are announced to other servers (import),
+    # `subscribe` those whose subscribers elsewhere get messages of this server (export).
+    permissions: Permissions = Permissions()
+    # As for clients; 0 follows the setting for clients, and routes are pinged at least every 30 s.
+    ping_interval_s: float = 0.0
+    ping_max: int = 0
+    write_deadline_s: float = 0.0
+    # Servers with streams hear each other at least so often, and elect another leader after so long
+    # a silence of theirs.
+    heartbeat_interval_s: float = 0.1
+    election_timeout_s: float = 1.0
+
+
+@dataclass(frozen=True)
 class Options:
     """All options of a server."""
 
@@ -303,11 +360,19 @@ class Options:
     # --- streams -------------------------------------------------------------------------------
     jetstream: JetStreamOptions = JetStreamOptions()
 
+    # --- other servers -------------------------------------------------------------------------
+    cluster: ClusterOptions = ClusterOptions()
+
     # --- where this came from ------------------------------------------------------------------
     # Path as it was given. Empty means flags only.
     config_file: str = ""
     # `sha256:<hex>` over the values of the file, as /varz and `-t` report it. Empty without a file.
     config_digest: str = ""
+
+    @property
+    def is_clustered(self) -> bool:
+        """Whether other servers may connect."""
+        return self.cluster.port != 0
 
     @property
     def monitoring_host(self) -> str:
@@ -339,8 +404,7 @@ class Options:
                 "discouraged and could lead to poor performance"
             )
         secrets = [user.password for user in self.all_users()]
-        if self.password:
-            secrets.append(self.password)
+        secrets += [secret for secret in (self.password, self.cluster.password) if secret]
         if not all(is_bcrypt(secret) for secret in secrets):
             found.append("Plaintext passwords detected, use nkeys or bcrypt")
         return tuple(found)
@@ -357,6 +421,7 @@ class Options:
         self._validate_credentials()
         self._validate_accounts()
         self._validate_no_auth_user()
+        self._validate_cluster()
         self._validate_domain()
 
     def _validate_limits(self) -> None:
@@ -426,6 +491,27 @@ class Options:
                 f'no_auth_user: "{name}" not present as user or nkey in authorization block '
                 "or account configuration"
             )
+
+    def _validate_cluster(self) -> None:
+        cluster = self.cluster
+        if " " in cluster.name:
+            raise OptionsError(CLUSTER_NAME_HAS_SPACES)
+        if is_bcrypt(cluster.password):
+            # Servers give the password to each other, so it cannot be kept as a hash.
+            raise OptionsError("cluster password must not be a bcrypt hash")
+        advertised = cluster.advertise
+        if advertised and not _ADDRESS.fullmatch(advertised):
+            raise OptionsError(f"invalid Cluster.Advertise value of {advertised}")
+        if cluster.heartbeat_interval_s <= 0:
+            raise OptionsError("cluster heartbeat_interval must be positive")
+        if cluster.election_timeout_s < 3 * cluster.heartbeat_interval_s:
+            raise OptionsError("cluster election_timeout is shorter than three heartbeats")
+        if not self.is_clustered:
+            return
+        if self.jetstream.enabled and not self.server_name:
+            raise OptionsError("jetstream cluster requires `server_name` to be set")
+        if self.jetstream.enabled and not cluster.name:
+            raise OptionsError("jetstream cluster requires `cluster.name` to be set")
 
     def _validate_domain(self) -> None:
         domain = self.jetstream.domain

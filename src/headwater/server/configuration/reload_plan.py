@@ -15,6 +15,7 @@ from headwater.go.durations import format_seconds
 from headwater.go.numbers import format_float
 from headwater.server.configuration.options import (
     RANDOM_PORT,
+    ClusterOptions,
     JetStreamOptions,
     Options,
     OptionsError,
@@ -57,6 +58,8 @@ def changed_options(old: Options, new: Options) -> ReloadPlan:
     for name in changed:
         if name == "jetstream":
             lines += _raised_limits(old.jetstream, new.jetstream)
+        elif name == "cluster":
+            lines += _cluster_lines(old.cluster, new.cluster)
         elif name not in _WITHOUT_LINE:
             lines.append(RELOADED[name](getattr(new, name)))
     return ReloadPlan(new, changed, tuple(lines))
@@ -68,6 +71,9 @@ def _kept_ports(old: Options, new: Options) -> Options:
         new,
         port=old.port if new.port == RANDOM_PORT else new.port,
         http_port=old.http_port if new.http_port == RANDOM_PORT else new.http_port,
+        cluster=replace(new.cluster, port=old.cluster.port)
+        if new.cluster.port == RANDOM_PORT
+        else new.cluster,
     )
 
 
@@ -75,6 +81,8 @@ def _refusal(name: str, old: Options, new: Options) -> str:
     """The refusal of a change that needs a restart; empty if it does not."""
     if name == "jetstream":
         return _jetstream_refusal(old.jetstream, new.jetstream)
+    if name == "cluster":
+        return _cluster_refusal(old.cluster, new.cluster)
     before, after = _shown(getattr(old, name)), _shown(getattr(new, name))
     if name == "no_auth_user":
         gone = all(user.username != old.no_auth_user for user in new.all_users())
@@ -110,6 +118,28 @@ def _jetstream_refusal(old: JetStreamOptions, new: JetStreamOptions) -> str:
             is_secret = name in _SECRETS
             return title if is_secret else f"{title}: old={_shown(before)}, new={_shown(after)}"
     return ""
+
+
+def _cluster_refusal(old: ClusterOptions, new: ClusterOptions) -> str:
+    """The address of a cluster needs a restart, and so does its beginning and its end."""
+    if old.host != new.host:
+        return f"cluster host: old={old.host}, new={new.host}"
+    if old.port != new.port:
+        return f"cluster port: old={old.port}, new={new.port}"
+    for name in ("heartbeat_interval", "election_timeout"):
+        before, after = getattr(old, f"{name}_s"), getattr(new, f"{name}_s")
+        if before != after:
+            return f"cluster {name}: old={before:g}s, new={after:g}s"
+    return ""
+
+
+def _cluster_lines(old: ClusterOptions, new: ClusterOptions) -> list[str]:
+    lines = []
+    if replace(old, routes=()) != replace(new, routes=()):
+        lines.append("cluster")
+    if old.routes != new.routes:
+        lines.append("cluster routes")
+    return lines
 
 
 def _raised_limits(old: JetStreamOptions, new: JetStreamOptions) -> list[str]:

@@ -5,7 +5,7 @@ something new to tell: another address, or that it is about to stop.
 """
 
 from collections.abc import Callable
-from typing import final
+from typing import Final, Protocol, final
 
 from headwater import __version__
 from headwater.jetstream.config.api_level import API_LEVEL
@@ -16,6 +16,18 @@ from headwater.server.core.client import Client
 from headwater.server.settings import Settings
 from headwater.wire.info import NATS_VERSION, PROTOCOL_INFO, ServerInfo
 
+_ANY_HOST: Final = frozenset({"", "0.0.0.0", "::"})
+
+
+class Members(Protocol):
+    """The other servers, as far as clients are told of them."""
+
+    cluster_name: str
+
+    def client_urls(self) -> list[str]:
+        """The addresses that clients may connect to, those of this server first."""
+        ...
+
 
 @final
 class Announcements:
@@ -24,11 +36,14 @@ class Announcements:
     __slots__ = (
         "_accounts",
         "_broker",
+        "_find_addresses",
+        "_get_cluster",
         "_has_streams",
         "_name",
         "_roster",
         "_server_id",
         "_settings",
+        "_told_members",
         "client_port",
         "is_lame_duck",
     )
@@ -42,6 +57,8 @@ class Announcements:
         roster: Roster,
         broker: Broker,
         has_streams: Callable[[], bool],
+        get_cluster: Callable[[], Members | None],
+        find_addresses: Callable[[], list[str]],
     ) -> None:
         self._server_id = server_id
         self._name = name
@@ -50,6 +67,10 @@ class Announcements:
         self._roster = roster
         self._broker = broker
         self._has_streams = has_streams
+        self._get_cluster = get_cluster
+        self._find_addresses = find_addresses
+        # The cluster's name and addresses, as clients were last told.
+        self._told_members: tuple[str, list[str]] = ("", [])
         # The port that clients connect to, known once the server listens.
         self.client_port = settings.options.port
         # Whether clients have been told to go elsewhere.
@@ -59,6 +80,7 @@ class Announcements:
         """INFO without the fields that differ from client to client."""
         options = self._settings.options
         host, port = self._advertised_address()
+        cluster, urls = self._members()
         return ServerInfo(
             server_id=self._server_id,
             server_name=self._name,
@@ -72,12 +94,15 @@ class Announcements:
             max_payload=options.max_payload,
             api_lvl=API_LEVEL,
             jetstream=self._has_streams(),
+            cluster=cluster,
+            connect_urls=urls,
             domain=options.jetstream.domain,
             headwater=__version__,
         )
 
     def greet(self, client: Client) -> None:
         """Send the first INFO of a connection."""
+        self._told_members = self._members()
         info = _addressed(self.info(), client)
         info.auth_required = self._settings.authenticator.announced
         self._broker.queue_frame(client, info.encode())
@@ -103,6 +128,24 @@ class Announcements:
         """Tell clients of another advertised address."""
         self._send_to_all(self.info())
 
+    def announce_members(self) -> None:
+        """Tell clients of the servers that came and went, if there is news."""
+        members = self._members()
+        if members != self._told_members:
+            self._told_members = members
+            self._send_to_all(self.info())
+
+    def _members(self) -> tuple[str, list[str]]:
+        cluster = self._get_cluster()
+        return ("", []) if cluster is None else (cluster.cluster_name, cluster.client_urls())
+
+    def own_urls(self) -> tuple[str, ...]:
+        """The addresses at which clients reach this server."""
+        host, port = self._advertised_address()
+        if self._settings.options.client_advertise or host not in _ANY_HOST:
+            return (_joined(host, port),)
+        return tuple(_joined(address, port) for address in self._find_addresses())
+
     def _send_to_all(self, info: ServerInfo) -> None:
         """Send INFO to every client that understands INFO it did not ask for."""
         for client in self._roster.open.values():
@@ -119,6 +162,10 @@ class Announcements:
         if not port.isdigit() or not host or (":" in host and not host.endswith("]")):
             return advertised, self.client_port
         return host.strip("[]"), int(port)
+
+
+def _joined(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _addressed(info: ServerInfo, client: Client) -> ServerInfo:

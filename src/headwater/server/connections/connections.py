@@ -177,6 +177,7 @@ class Connections:
         # Routes that were handed out may still have the client. Deliveries to a congested client
         # are checked, and the checks find it closed.
         client.congested = True
+        self._broker.buffers.forget(client)
         client.liveness.stopped_wall_ns = self._clock.wall_ns()
         client.timers.cancel_all()
         client.out.clear()
@@ -189,6 +190,8 @@ class Connections:
         self._subscribing.remove_all(client)
         self._accounts.leave(client)
         counters = self._broker.counters
+        counters.in_msgs += client.in_msgs
+        counters.in_bytes += client.in_bytes
         counters.out_msgs += client.out_msgs
         counters.out_bytes += client.out_bytes
         self._roster.open.pop(client.cid, None)
@@ -229,9 +232,15 @@ class Connections:
             return None
         if isinstance(segment, Publishes):
             self._note_activity(client)
+            remote = client.account.remote
+            if remote is not None:
+                return remote.publish(client, segment, budget)
             return self._broker.publish_many(client, segment, budget)
         if isinstance(segment, Run):
             self._note_activity(client)
+            remote = client.account.remote
+            if remote is not None:
+                return remote.publish(client, segment, budget)
             return self._broker.publish_run(client, segment, budget)
         if isinstance(segment, Subscribe | Unsubscribe):
             # Consumers that deliver to the subject may start or stop, which takes time.

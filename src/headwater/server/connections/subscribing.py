@@ -66,8 +66,7 @@ class Subscribing:
             client.account.index.insert(subject, queue, sub)
             # Its permission may have turned delivery filtering on; those before it need no filter.
             sub.update_checks()
-            if client.account.watched:
-                client.account.interest_changed(subject)
+            client.account.subscribed(subject, queue)
         if client.connect.verbose:
             self._broker.queue_frame(client, frames.OK)
 
@@ -110,8 +109,7 @@ class Subscribing:
         """
         for sub in subs[-REMOVED_SUBSCRIPTIONS_MAX:]:
             account.index.remove(sub.subject, sub.queue, sub)
-            if account.watched:
-                account.interest_changed(sub.subject)
+            account.unsubscribed(sub.subject, sub.queue)
         del subs[-REMOVED_SUBSCRIPTIONS_MAX:]
         if subs:
             self._scheduler.call_soon(lambda: self._remove_some(account, subs))

@@ -41,7 +41,13 @@ class Accounts:
         """Put a client into an account, out of the one it was in."""
         if client in account.clients:
             return
-        client.account.clients.pop(client, None)
+        before = client.account
+        before.clients.pop(client, None)
+        # The messages that the client has sent so far stay with the account that it sent them in.
+        before.in_msgs += client.in_msgs
+        before.in_bytes += client.in_bytes
+        account.in_msgs -= client.in_msgs
+        account.in_bytes -= client.in_bytes
         client.account = account
         client.is_system = account is self.system
         account.clients[client] = None
@@ -51,6 +57,8 @@ class Accounts:
         """Take a client out of its account, which keeps its counts."""
         account = client.account
         account.clients.pop(client, None)
+        account.in_msgs += client.in_msgs
+        account.in_bytes += client.in_bytes
         account.out_msgs += client.out_msgs
         account.out_bytes += client.out_bytes
 

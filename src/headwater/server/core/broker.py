@@ -11,8 +11,8 @@ or a handler of the server itself go through `deliver`, which makes every check.
 """
 
 from collections.abc import Callable, Sequence
-from itertools import chain, count, groupby, takewhile, zip_longest
-from operator import attrgetter, methodcaller
+from itertools import count, takewhile, zip_longest
+from operator import methodcaller
 from typing import Final, final
 
 from headwater.base.clock import Clock
@@ -77,12 +77,12 @@ class Broker:
     """
 
     __slots__ = (
-        "_budget",
         "_clock",
         "_entropy",
         "_open_inlet",
         "_resume",
         "_scheduler",
+        "budget",
         "buffers",
         "counters",
         "crowds",
@@ -106,7 +106,7 @@ class Broker:
         self._entropy = entropy
         self._scheduler = scheduler
         # The budget of the connection that is served now.
-        self._budget = Budget()
+        self.budget = Budget()
         self._resume = resume
         self.tracer = tracer
         self.turn = turn
@@ -125,7 +125,7 @@ class Broker:
 
         Returns the publishes for which the budget was too small.
         """
-        self._budget = budget
+        self.budget = budget
         units = PUBLISH_UNITS if batch.header_sizes[0] < 0 else HEADER_PUBLISH_UNITS
         if len(batch.subjects) == 1 and not source.guarded:
             self._publish_one(source, batch)
@@ -177,11 +177,12 @@ class Broker:
         sub = route.plain[0] if len(route.plain) == 1 and not route.groups else None
         if sub is not None:
             if sub.ingest is not None:
-                self._gather(sub.ingest, source, batch)
+                self._gather(sub.ingest, source, batch, len(payload))
                 return
             if not payload and sub.answer_all is not None and self._answer_requests(source, batch):
                 return
-        self._count_in(source, 1, len(payload))
+        source.in_msgs += 1
+        source.in_bytes += len(payload)
         message = source, subject, reply, header_size, batch.sizes[0], payload
         if sub is not None:
             delivered = self.deliver(message, sub)
@@ -198,8 +199,9 @@ class Broker:
         match = account.index.match
         guarded = source.guarded
         echo = source.connect.echo
-        budget = self._budget
-        self._count_in(source, len(batch.payloads), sum(map(len, batch.payloads)))
+        budget = self.budget
+        source.in_msgs += len(batch.payloads)
+        source.in_bytes += sum(map(len, batch.payloads))
         done = 0
         for done, subject, reply, header_size, size, payload in zip(  # noqa: B007
             count(1),
@@ -213,7 +215,7 @@ class Broker:
                 guarded
                 or subject.startswith(RESERVED_SUBJECTS)
                 or (reply is not None and reply.startswith(RESERVED_REPLIES))
-            ) and not self._may_publish(source, subject, reply):
+            ) and not self.may_publish(source, subject, reply):
                 continue
             route = match(subject)
             delivered = False
@@ -255,7 +257,8 @@ class Broker:
         undone = batch.payloads[done:]
         if undone:
             # They are counted when they are routed.
-            self._count_in(source, -len(undone), -sum(map(len, undone)))
+            source.in_msgs -= len(undone)
+            source.in_bytes -= sum(map(len, undone))
         return done
 
     def _ingest_publishes(self, source: Client, batch: Publishes) -> bool:
@@ -273,20 +276,20 @@ class Broker:
             return False
         if has_beginning(RESERVED_REPLIES, filter(None, batch.replies)):
             return False
-        self._gather(route.plain[0].ingest, source, batch)
+        self._gather(route.plain[0].ingest, source, batch, sum(map(len, batch.payloads)))
         return True
 
-    def _gather(self, ingest: Inlet, source: Client, batch: Publishes) -> None:
-        """Add publishes to the inlet of a stream, or of acknowledgements."""
-        payloads = batch.payloads
-        self._count_in(source, len(payloads), sum(map(len, payloads)))
+    def _gather(self, ingest: Inlet, source: Client, batch: Publishes, size: int) -> None:
+        """Add publishes, with `size` bytes, to the inlet of a stream, or of acknowledgements."""
+        source.in_msgs += len(batch.payloads)
+        source.in_bytes += size
         incoming = self._open_inlet(ingest, source)
         if incoming.subjects:
-            incoming.add_all(batch.subjects, batch.replies, batch.header_sizes, payloads)
+            incoming.add_all(batch.subjects, batch.replies, batch.header_sizes, batch.payloads)
         else:
             # Nobody else has the lists of the batch.
             incoming.subjects, incoming.replies = batch.subjects, batch.replies
-            incoming.header_sizes, incoming.payloads = batch.header_sizes, payloads
+            incoming.header_sizes, incoming.payloads = batch.header_sizes, batch.payloads
 
     def _ingest_acks(self, source: Client, batch: Publishes) -> Publishes:
         """Gather the acknowledgements at the beginning of a batch, by one look-up for all.
@@ -299,12 +302,22 @@ class Broker:
         ingest = route.plain[0].ingest
         if ingest is None:
             return batch
-        acks, rest = batch.split_at(sum(1 for _ in takewhile(_is_ack, batch.subjects)))
-        row = b" ".join(acks.subjects) + b" "
-        if b".." in row or b". " in row or acks.replies.count(None) != len(acks.replies):
+        count = sum(1 for _ in takewhile(_is_ack, batch.subjects))
+        row = b" ".join(batch.subjects[:count]) + b" "
+        if b".." in row or b". " in row or batch.replies[:count].count(None) != count:
             # A subject is not valid, or a reply subject has to be checked.
             return batch
-        self._gather(ingest, source, acks)
+        if count == 1:
+            # Mostly in front of a request for the next message.
+            payload = batch.payloads[0]
+            source.in_msgs += 1
+            source.in_bytes += len(payload)
+            inlet = self._open_inlet(ingest, source)
+            inlet.add(batch.subjects[0], None, batch.header_sizes[0], payload)
+            batch.drop(1)
+            return batch
+        acks, rest = batch.split_at(count)
+        self._gather(ingest, source, acks, sum(map(len, acks.payloads)))
         return rest
 
     def _answer_requests(self, source: Client, batch: Publishes) -> bool:
@@ -326,7 +339,7 @@ class Broker:
         unanswered = sub.answer_all(subjects, replies)
         if unanswered is None:
             return False
-        self._count_in(source, len(subjects), 0)
+        source.in_msgs += len(subjects)
         sub.delivered += len(subjects)
         if source.no_responders:
             for position in unanswered:
@@ -354,7 +367,8 @@ class Broker:
             or has_beginning(RESERVED_SUBJECTS, subjects)
         ):
             return False
-        self._count_in(source, len(payloads), size)
+        source.in_msgs += len(payloads)
+        source.in_bytes += size
         self.buffers.touch(target)
         target.out += frames.published_messages(sub.tail, subjects, batch.sizes, payloads)
         sub.delivered += len(payloads)
@@ -383,10 +397,11 @@ class Broker:
             run, rest = run.split_at(affordable)
         payloads = run.payloads
         budget.charge(len(payloads) * deliveries // RUN_DELIVERIES_PER_UNIT)
-        self._count_in(source, len(payloads), len(payloads) * len(payloads[0]))
+        source.in_msgs += len(payloads)
+        source.in_bytes += len(payloads) * len(payloads[0])
         encoded: dict[bytes, bytes] = {}
         for sub in route.plain:
-            if self._may_deliver(source, sub, run.subject):
+            if self.may_deliver(source, sub, run.subject):
                 self._deliver_run(source, sub, run, payloads, encoded)
         for group in route.groups:
             self._share_run(source, group, run)
@@ -394,38 +409,49 @@ class Broker:
 
     def send(
         self,
-        account_route: Route[Subscription],
+        account: Account,
         subject: bytes,
         reply: bytes | None,
         payload: bytes,
         header: bytes = b"",
-        line: bytes = b"",
-    ) -> bool:
-        """Deliver a message of the server itself.
+    ) -> None:
+        """Deliver a message of the server itself, here and on other servers."""
+        if account.remote is not None:
+            account.remote.send(subject, reply, header, payload)
+        self.send_here(account.index.match(subject), subject, reply, payload, header, subject)
 
-        Messages of one `line` do not overtake each other; the line of a message is its subject,
-        unless another one is named. Returns whether anybody got the message.
+    def send_here(
+        self,
+        route: Route[Subscription],
+        subject: bytes,
+        reply: bytes | None,
+        payload: bytes,
+        header: bytes,
+        line: bytes,
+    ) -> None:
+        """Deliver a message of a server to subscriptions of clients of this one.
+
+        Messages of one `line` do not overtake each other.
         """
         if not self.door.lets_pass(subject, reply):
-            return False
-        line = line or subject
+            return
         if (
             reply is None
-            and len(account_route.plain) == 1
-            and not account_route.groups
+            and len(route.plain) == 1
+            and not route.groups
             and not self.crowds.has_line(line)
         ):
-            sub = account_route.plain[0]
+            sub = route.plain[0]
             if sub.unchecked and not sub.client.congested:
-                self._send_one(sub, subject, header, payload)
-                return True
+                self.buffers.append_message(sub, subject, header, payload)
+                return
         header_size = NO_HEADERS
         if header:
             header_size = len(header)
             payload = header + payload
         size = frames.size_tokens(header_size, len(payload))
         message = None, subject, reply, header_size, size, payload
-        return self._deliver_to_all(account_route, message, line)
+        self.deliver_to_all(route, message, line)
 
     def forward(
         self,
@@ -436,13 +462,15 @@ class Broker:
         header_size: int,
         payload: bytes,
     ) -> None:
-        """Deliver a message that came on another subject, as if it had come on this one."""
+        """Deliver a message here and on other servers, as if it had come on this subject."""
+        if account.remote is not None:
+            account.remote.relay(source, subject, reply, header_size, payload)
         size = frames.size_tokens(header_size, len(payload))
         message = source, subject, reply, header_size, size, payload
-        if not self._deliver_to_all(account.index.match(subject), message, source or subject):
+        if not self.deliver_to_all(account.index.match(subject), message, source or subject):
             self.report_unheard(message)
 
-    def _deliver_to_all(
+    def deliver_to_all(
         self, route: Route[Subscription], message: Message, line: Client | bytes
     ) -> bool:
         """Deliver to everyone on a route, with every check. Returns whether anybody got it."""
@@ -471,7 +499,7 @@ class Broker:
         source = message[0]
         causes = self.turn.causes if source is None else (source,)
         deliveries = min(route.fan_out, SLICE_DELIVERIES_MAX)
-        self._budget.charge(deliveries // CROWD_DELIVERIES_PER_UNIT)
+        self.budget.charge(deliveries // CROWD_DELIVERIES_PER_UNIT)
         return self.crowds.deliver(route, message, line, causes)
 
     def report_unheard(self, message: Message) -> None:
@@ -488,56 +516,51 @@ class Broker:
         headers: Sequence[bytes] = (),
     ) -> None:
         """Answer many requests, at reply subjects of clients; `headers` of all, or of none."""
-        index = account.index
-        count = len(subjects)
-        if count:
-            route = index.match(subjects[0]) if count == 1 else index.match_all(subjects)
-            if route is not None and len(route.plain) == 1 and not route.groups:
-                sub = route.plain[0]
-                if sub.unchecked and not sub.client.congested and self.crowds.is_idle:
-                    if count == 1:
-                        header = headers[0] if headers else b""
-                        self._send_one(sub, subjects[0], header, payloads[0])
-                    else:
-                        self._send_many(sub, subjects, payloads, headers)
-                    return
-        if count >= _REPLIES_PARTED_MIN:
-            # The replies of a turn come requester by requester: a half may be of one requester.
-            half = count // 2
-            self.send_replies(account, subjects[:half], payloads[:half], headers[:half])
-            self.send_replies(account, subjects[half:], payloads[half:], headers[half:])
-            return
-        for subject, payload, header in zip_longest(subjects, payloads, headers, fillvalue=b""):
-            self.send(index.match(subject), subject, None, payload, header)
+        if account.remote is not None and subjects:
+            account.remote.send_replies(subjects, payloads, headers)
+            if not any(account.index.match(subject).fan_out for subject in subjects):
+                return
+        self._send_replies_here(account, subjects, payloads, headers)
 
-    def _send_one(self, sub: Subscription, subject: bytes, header: bytes, payload: bytes) -> None:
-        """Append a message without a reply to an unchecked subscription."""
-        target = sub.client
-        if not target.dirty:
-            self.buffers.touch(target)
-        target.out.append(frames.message_without_reply(sub.tail, subject, header, payload))
-        sub.delivered += 1
-        target.out_msgs += 1
-        target.out_bytes += len(header) + len(payload)
-
-    def _send_many(
+    def _send_replies_here(
         self,
-        sub: Subscription,
-        subjects: Sequence[bytes],
+        account: Account,
+        subjects: list[bytes],
         payloads: Sequence[bytes],
         headers: Sequence[bytes],
     ) -> None:
-        """Append many messages to one unchecked subscription."""
-        target = sub.client
-        self.buffers.touch(target)
-        target.out += frames.messages_without_reply(sub.tail, subjects, payloads, headers)
-        sub.delivered += len(subjects)
-        target.out_msgs += len(subjects)
-        target.out_bytes += sum(map(len, payloads)) + sum(map(len, headers))
+        index = account.index
+        count = len(subjects)
+        route = index.match_all(subjects) if count else None
+        if route is not None and len(route.plain) == 1 and not route.groups:
+            sub = route.plain[0]
+            if sub.unchecked and not sub.client.congested and not self.crowds.lines:
+                self.buffers.append_messages(sub, subjects, payloads, headers)
+                return
+        if count >= _REPLIES_PARTED_MIN:
+            # The replies of a turn come requester by requester: a half may be of one requester.
+            half = count // 2
+            self._send_replies_here(account, subjects[:half], payloads[:half], headers[:half])
+            self._send_replies_here(account, subjects[half:], payloads[half:], headers[half:])
+            return
+        for subject, payload, header in zip_longest(subjects, payloads, headers, fillvalue=b""):
+            self.send_here(index.match(subject), subject, None, payload, header, subject)
+
+    def send_reply(self, account: Account, subject: bytes, payload: bytes) -> None:
+        """Answer one request without a header: `send_replies` in fewer steps."""
+        if account.remote is not None:
+            account.remote.send(subject, None, b"", payload)
+        route = account.index.match(subject)
+        if len(route.plain) == 1 and not route.groups and not self.crowds.lines:
+            sub = route.plain[0]
+            if sub.unchecked and not sub.client.congested:
+                self.buffers.append_message(sub, subject, b"", payload)
+                return
+        self.send_here(route, subject, None, payload, b"", subject)
 
     def send_messages(
         self,
-        route: Route[Subscription],
+        account: Account,
         subjects: list[bytes],
         replies: list[bytes],
         headers: list[bytes],
@@ -545,50 +568,28 @@ class Broker:
         to: bytes,
     ) -> None:
         """Deliver messages of a stream, under their own subjects, to subscribers at `to`."""
+        if account.remote is not None:
+            account.remote.send_messages(subjects, replies, headers, payloads, to)
+        route = account.index.match(to)
         if len(route.plain) == 1 and not route.groups and not self.crowds.has_line(to):
             sub = route.plain[0]
             if sub.unchecked and not sub.client.congested and self.door.lets_all_pass(subjects):
-                self._send_stored(sub, subjects, replies, headers, payloads)
+                self.buffers.append_stored(sub, subjects, replies, headers, payloads)
                 return
         for subject, reply, header, payload in zip(
             subjects, replies, headers, payloads, strict=True
         ):
-            self.send(route, subject, reply, payload, header, to)
+            self.send_here(route, subject, reply, payload, header, to)
 
-    def is_unread(self, route: Route[Subscription], to: bytes) -> bool:
+    def is_unread(self, account: Account, to: bytes) -> bool:
         """Whether subscribers at `to` have so much to read that they get no more for now."""
-        if self.crowds.has_line(to):
+        if account.remote is not None and account.remote.is_behind(to):
             return True
-        if len(route.plain) == 1 and not route.groups:
-            return self.buffers.is_behind(route.plain[0].client)
-        if not route.is_large:
-            is_behind = self.buffers.is_behind
-            return any(is_behind(sub.client) for sub in route.plain) or any(
-                is_behind(sub.client) for group in route.groups for sub in group
-            )
-        # Neighbours on a route are often of one client.
-        subs = chain(route.plain, *route.groups)
-        return any(self.buffers.is_behind(client) for client, _ in groupby(subs, _client_of))
-
-    def _send_stored(
-        self,
-        sub: Subscription,
-        subjects: list[bytes],
-        replies: list[bytes],
-        headers: list[bytes],
-        payloads: list[bytes],
-    ) -> None:
-        """Append messages of a stream to one unchecked subscription."""
-        target = sub.client
-        self.buffers.touch(target)
-        target.out.append(frames.stored_messages(sub.tail, subjects, replies, headers, payloads))
-        sub.delivered += len(subjects)
-        target.out_msgs += len(subjects)
-        target.out_bytes += sum(map(len, payloads)) + sum(map(len, headers))
+        return self.crowds.is_unread(account.index.match(to), to)
 
     # --- admission -----------------------------------------------------------------------------
 
-    def _may_publish(self, source: Client, subject: bytes, reply: bytes | None) -> bool:
+    def may_publish(self, source: Client, subject: bytes, reply: bytes | None) -> bool:
         """Whether a publisher may send a message; if not, it has been sent an error."""
         if source.connect.pedantic and not is_valid_literal(subject):
             self.send_error(source, INVALID_PUBLISH_SUBJECT)
@@ -629,7 +630,7 @@ class Broker:
             target.out_msgs += 1
             target.out_bytes += len(payload)
             return True
-        if not self._may_deliver(source, sub, subject):
+        if not self.may_deliver(source, sub, subject):
             return False
         if target.congested and self._drops_messages_to(target):
             return False
@@ -646,7 +647,7 @@ class Broker:
                 taken = sub.handler(source, subject, reply, header_size, payload)
             finally:
                 turn.causes = causes
-            self._budget.charge_time(self._clock.monotonic_ns() - began_ns, REQUEST_UNITS)
+            self.budget.charge_time(self._clock.monotonic_ns() - began_ns, REQUEST_UNITS)
             return taken is not False
         if sub.ingest is not None:
             self._open_inlet(sub.ingest, source).add(subject, reply, header_size, payload)
@@ -655,8 +656,9 @@ class Broker:
             payload = payload[header_size:]
             header_size = NO_HEADERS
             size = frames.size_tokens(header_size, len(payload))
-        if reply is not None and target.permissions is not None:
-            self._track_reply(target, reply)
+        permissions = target.permissions
+        if reply is not None and permissions is not None and permissions.tracks_replies:
+            permissions.delivered_reply(reply, self._clock.monotonic_ns())
         line = frames.message_line(subject, sub.sid, reply, header_size, size)
         if target.traced:
             self.tracer.delivered(target, line, header_size, payload)
@@ -665,7 +667,7 @@ class Broker:
         target.out_bytes += len(payload)
         self.buffers.touch(target)
         if target.congested and source is not None:
-            self._stall_publisher(source)
+            self.stall_publisher(source)
         return True
 
     def end_subscription(self, sub: Subscription) -> None:
@@ -676,10 +678,9 @@ class Broker:
         if client.subscriptions.pop(sub.sid, None) is not None:
             sub.end()
             client.account.index.remove(sub.subject, sub.queue, sub)
-            if client.account.watched:
-                client.account.interest_changed(sub.subject)
+            client.account.unsubscribed(sub.subject, sub.queue)
 
-    def _may_deliver(self, source: Client | None, sub: Subscription, subject: bytes) -> bool:
+    def may_deliver(self, source: Client | None, sub: Subscription, subject: bytes) -> bool:
         target = sub.client
         if target.close_reason or (sub.limit and sub.limit <= sub.delivered):
             # Routes that were handed out before it ended still have the subscription.
@@ -719,7 +720,7 @@ class Broker:
         if target.congested:
             if self._drops_messages_to(target):
                 return
-            self._stall_publisher(source)
+            self.stall_publisher(source)
         data = encoded.get(sub.sid)
         if data is None:
             data = encoded[sub.sid] = frames.run_of_messages(run, sub.sid, payloads)
@@ -731,7 +732,7 @@ class Broker:
 
     def _share_run(self, source: Client, group: list[Subscription], run: Run) -> None:
         """Spread a run over a queue group: each message goes to a random member."""
-        able = [sub for sub in group if self._may_deliver(source, sub, run.subject)]
+        able = [sub for sub in group if self.may_deliver(source, sub, run.subject)]
         if not able:
             return
         if len(able) == 1:
@@ -746,12 +747,10 @@ class Broker:
             if share:
                 self._deliver_run(source, sub, run, share, {})
 
-    def _track_reply(self, target: Client, reply: bytes) -> None:
-        permissions = target.permissions
-        if permissions is not None and permissions.tracks_replies:
-            permissions.delivered_reply(reply, self._clock.monotonic_ns())
-
     def _answer_no_responders(self, source: Client, subject: bytes, reply: bytes) -> None:
+        remote = source.account.remote
+        if remote is not None and remote.hears(subject):
+            return
         for sub in source.account.index.match(reply).plain:
             if sub.client is source and not source.close_reason:
                 self.queue_frame(source, frames.no_responders(reply, sub.sid, subject))
@@ -774,7 +773,7 @@ class Broker:
         target.congested = self.buffers.is_congested(target)
         return target.congested
 
-    def _stall_publisher(self, source: Client) -> None:
+    def stall_publisher(self, source: Client) -> None:
         """Read no more from a publisher for a moment, so that its receivers can catch up."""
         if source.is_stalled or not self.stalls_publishers or source.close_reason:
             return
@@ -786,14 +785,5 @@ class Broker:
         source.timers.stall = None
         self._resume(source)
 
-    def _count_in(self, source: Client, messages: int, size: int) -> None:
-        source.in_msgs += messages
-        source.in_bytes += size
-        self.counters.in_msgs += messages
-        self.counters.in_bytes += size
-        source.account.in_msgs += messages
-        source.account.in_bytes += size
 
-
-_client_of: Final = attrgetter("client")
 _is_ack: Final = methodcaller("startswith", ACK_PREFIX)

@@ -66,8 +66,19 @@ class Inlet(Protocol):
     publishers: list["Client"]
     starts: list[int]
 
-    def process(self) -> None:
-        """Have the publishes taken into the stream."""
+    @property
+    def owner(self) -> "InletOwner": ...
+
+    def take(self) -> Incoming:
+        """Remove and return the gathered publishes."""
+        ...
+
+
+class InletOwner(Protocol):
+    """The part of a server that processes the publishes of an inlet."""
+
+    def process(self, inlet: Inlet) -> None:
+        """Take the gathered publishes into a stream, or hand them to consumers."""
         ...
 
 
@@ -92,6 +103,7 @@ class Subscription:
         "ingest",
         "limit",
         "queue",
+        "serves_peers",
         "sid",
         "subject",
         "tail",
@@ -115,6 +127,8 @@ class Subscription:
         self.answer_all: BatchHandler | None = None
         # The inlet of a stream, if the subscription is that of a stream.
         self.ingest: Inlet | None = None
+        # Whether it is of the server itself, and gets messages of other servers as well.
+        self.serves_peers = False
         # The part of a MSG line between the subject and the reply or the size.
         self.tail = frames.tail_of(sid)
         self.delivered = 0

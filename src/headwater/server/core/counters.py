@@ -5,7 +5,8 @@ from typing import final
 
 @final
 class Counters:
-    """Messages and bytes through this server since it started."""
+    """Messages and bytes through this server since it started, of clients that have left; those
+    that are here count their own."""
 
     __slots__ = ("in_bytes", "in_msgs", "out_bytes", "out_msgs", "stalled_clients")
 

@@ -21,7 +21,7 @@ Must not know: the checks of one subscription, which a `Deliverer` makes.
 
 from collections import deque
 from collections.abc import Hashable, Iterable
-from itertools import groupby
+from itertools import chain, groupby
 from operator import attrgetter
 from typing import Final, Protocol, TypeAlias, final
 
@@ -100,10 +100,10 @@ class Crowds:
         "_holding",
         "_is_planned",
         "_left",
-        "_lines",
         "_scheduler",
         "_waiting_bytes",
         "_waiting_messages",
+        "lines",
     )
 
     def __init__(
@@ -117,22 +117,38 @@ class Crowds:
         self._buffers = buffers
         self._deliverer = deliverer
         self._holding = holding
-        # In the order in which they have their turns.
-        self._lines: dict[Hashable, deque[_Delivery]] = {}
+        # Messages that have not been delivered to all, by line, in the order of their turns.
+        self.lines: dict[Hashable, deque[_Delivery]] = {}
         self._is_planned = False
         # The rest of this turn's slice, in deliveries.
         self._left = SLICE_DELIVERIES_MAX
         self._waiting_messages = 0
         self._waiting_bytes = 0
 
-    @property
-    def is_idle(self) -> bool:
-        """Whether every message has been delivered to all."""
-        return not self._lines
-
     def has_line(self, line: Hashable) -> bool:
         """Whether a message of a line is under way, so that later ones have to wait."""
-        return line in self._lines
+        return line in self.lines
+
+    @property
+    def may_be_unread(self) -> bool:
+        """Whether `is_unread` may be true of any subscriber."""
+        return bool(self.lines or self._buffers.behind)
+
+    def is_unread(self, route: Route[Subscription], to: bytes) -> bool:
+        """Whether subscribers at `to` have so much to read that they get no more for now."""
+        if to in self.lines:
+            return True
+        if len(route.plain) == 1 and not route.groups:
+            return self._buffers.is_behind(route.plain[0].client)
+        if not route.is_large:
+            is_behind = self._buffers.is_behind
+            return any(is_behind(sub.client) for sub in route.plain) or any(
+                is_behind(sub.client) for group in route.groups for sub in group
+            )
+        # Neighbours on a route are often of one client.
+        subs = chain(route.plain, *route.groups)
+        clients = (client for client, _ in groupby(subs, _client_of))
+        return any(map(self._buffers.is_behind, clients))
 
     def deliver(
         self,
@@ -148,7 +164,7 @@ class Crowds:
         turn.
         """
         delivery = _Delivery(route, message)
-        deliveries = self._lines.setdefault(line, deque())
+        deliveries = self.lines.setdefault(line, deque())
         deliveries.append(delivery)
         self._count(delivery, 1)
         if len(deliveries) == 1:
@@ -182,10 +198,10 @@ class Crowds:
         self._is_planned = False
         self._left = SLICE_DELIVERIES_MAX
         try:
-            while self._lines and self._left > 0:
-                line = next(iter(self._lines))
+            while self.lines and self._left > 0:
+                line = next(iter(self.lines))
                 # Lines take turns: this line is the last of the next round.
-                deliveries = self._lines[line] = self._lines.pop(line)
+                deliveries = self.lines[line] = self.lines.pop(line)
                 first = deliveries[0]
                 self._left -= self._deliver_some(first, min(self._left, _share()))
                 # A member may have caused another message of this line, and so the end of this one.
@@ -194,21 +210,21 @@ class Crowds:
         finally:
             # The next turn begins with a whole slice, and a bug that shows at one message must not
             # silence the rest.
-            if self._lines or self._left < SLICE_DELIVERIES_MAX:
+            if self.lines or self._left < SLICE_DELIVERIES_MAX:
                 self._plan_turn()
 
     def _finish_first(self, line: Hashable) -> None:
-        first = self._lines[line][0]
+        first = self.lines[line][0]
         while not first.is_done:
             self._deliver_some(first, SLICE_DELIVERIES_MAX)
         self._conclude_first(line)
 
     def _pop_first(self, line: Hashable) -> _Delivery:
-        deliveries = self._lines[line]
+        deliveries = self.lines[line]
         delivery = deliveries.popleft()
         self._count(delivery, -1)
         if not deliveries:
-            del self._lines[line]
+            del self.lines[line]
         return delivery
 
     def _conclude_first(self, line: Hashable) -> None:

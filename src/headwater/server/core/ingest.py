@@ -4,10 +4,10 @@ The publishes that a stream has not answered are bounded (`Room`); a publish bey
 """
 
 from enum import Enum
-from typing import Final, NamedTuple, Protocol, final
+from typing import Final, NamedTuple, final
 
 from headwater.jetstream.streams.publishing.incoming import Incoming
-from headwater.server.core.client import Client
+from headwater.server.core.client import Client, InletOwner
 from headwater.wire.headers import status_block
 
 TOO_MANY_REQUESTS: Final = status_block(429, "Too Many Requests")
@@ -54,24 +54,26 @@ class Room:
         self.messages += messages
         self.size += size
 
+    def has_room(self, incoming: Incoming) -> bool:
+        """Whether there is room for all of the publishes."""
+        messages_max, bytes_max, line_bytes_max = self._limits
+        payloads = incoming.payloads
+        count = len(payloads)
+        if 0 <= messages_max < self.messages + count:
+            return False
+        if bytes_max < 0:
+            return True
+        size = len(payloads[0]) if count == 1 else sum(map(len, payloads))
+        return (
+            self.size + size + count * line_bytes_max <= bytes_max
+            or self.size + size_of(incoming) <= bytes_max
+        )
+
     def admit(self, incoming: Incoming) -> tuple[Incoming, list[bytes], Excess | None]:
         """Split publishes by the room for them.
 
         Returns the admitted publishes, the reply subjects of the others, and the limit they met.
         """
-        messages_max, bytes_max, line_bytes_max = self._limits
-        count = len(incoming)
-        if messages_max < 0 or self.messages + count <= messages_max:
-            at_most = sum(map(len, incoming.payloads)) + count * line_bytes_max
-            if (
-                bytes_max < 0
-                or self.size + at_most <= bytes_max
-                or self.size + size_of(incoming) <= bytes_max
-            ):
-                return incoming, [], None
-        return self._admit_each(incoming)
-
-    def _admit_each(self, incoming: Incoming) -> tuple[Incoming, list[bytes], Excess | None]:
         messages_max, bytes_max, _ = self._limits
         admitted, refused, excess = Incoming(), list[bytes](), None
         messages, size = self.messages, self.size
@@ -95,22 +97,14 @@ class Room:
         return admitted, refused, excess
 
 
-class IngestOwner(Protocol):
-    """The part of a stream that processes gathered publishes."""
-
-    def process(self, ingest: "Ingest") -> None:
-        """Take the gathered publishes into the stream."""
-        ...
-
-
 @final
 class Ingest:
     """The inlet of one stream. `waiting` is whether anything was gathered this turn."""
 
-    __slots__ = ("_owner", "incoming", "publishers", "starts", "waiting")
+    __slots__ = ("incoming", "owner", "publishers", "starts", "waiting")
 
-    def __init__(self, owner: IngestOwner) -> None:
-        self._owner = owner
+    def __init__(self, owner: InletOwner) -> None:
+        self.owner = owner
         self.incoming = Incoming()
         # Clients whose publishes were gathered, in order, and where those of each begin; a client
         # that takes turns with others is there repeatedly.
@@ -125,7 +119,3 @@ class Ingest:
         self.publishers, self.starts = [], []
         self.waiting = False
         return incoming
-
-    def process(self) -> None:
-        """Have the owner process the gathered publishes."""
-        self._owner.process(self)

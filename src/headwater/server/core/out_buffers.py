@@ -5,10 +5,11 @@ before the turn ends, so that `max_pending` ends a client with thousands of equa
 before its copies of a message fill the memory.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, final
 
-from headwater.server.core.client import Client
+from headwater.server.core.client import Client, Subscription
+from headwater.wire import frames
 
 # More than this for one client is written in several parts, each checked against `max_pending`:
 # bytes of payload, or pieces of frames, of which no other is longer than a control line.
@@ -34,11 +35,12 @@ class OutBuffers:
 
     __slots__ = (
         "_congested_bytes",
-        "_dirty",
         "_max_pending",
         "_overflow",
         "_plan_flush",
         "_waiting_bytes",
+        "behind",
+        "dirty",
         "unread_bytes_max",
     )
 
@@ -51,7 +53,10 @@ class OutBuffers:
         self.max_pending = max_pending
         self._overflow = overflow
         self._plan_flush = plan_flush
-        self._dirty: list[Client] = []
+        # Clients that have something to be written at the end of the turn.
+        self.dirty: list[Client] = []
+        # Clients that had much to read after the last write to them, and may have read it since.
+        self.behind: set[Client] = set()
         # Bytes that large fan-outs let wait for the end of the turn.
         self._waiting_bytes = 0
 
@@ -74,13 +79,59 @@ class OutBuffers:
         if client.dirty:
             return
         client.dirty = True
-        self._dirty.append(client)
+        self.dirty.append(client)
         self._plan_flush()
 
-    @property
-    def is_waiting(self) -> bool:
-        """Whether a client has something to be written at the end of the turn."""
-        return bool(self._dirty)
+    # --- messages of the server itself ---------------------------------------------------------
+
+    def append_message(
+        self, sub: Subscription, subject: bytes, header: bytes, payload: bytes
+    ) -> None:
+        """Append a message without a reply to an unchecked subscription."""
+        target = sub.client
+        if not target.dirty:
+            self.touch(target)
+        target.out.append(frames.message_without_reply(sub.tail, subject, header, payload))
+        sub.delivered += 1
+        target.out_msgs += 1
+        target.out_bytes += len(header) + len(payload)
+
+    def append_messages(
+        self,
+        sub: Subscription,
+        subjects: Sequence[bytes],
+        payloads: Sequence[bytes],
+        headers: Sequence[bytes],
+    ) -> None:
+        """Append many messages without replies to one unchecked subscription."""
+        target = sub.client
+        self.touch(target)
+        target.out += frames.messages_without_reply(sub.tail, subjects, payloads, headers)
+        sub.delivered += len(subjects)
+        target.out_msgs += len(subjects)
+        target.out_bytes += sum(map(len, payloads)) + sum(map(len, headers))
+
+    def append_stored(
+        self,
+        sub: Subscription,
+        subjects: list[bytes],
+        replies: list[bytes],
+        headers: list[bytes],
+        payloads: list[bytes],
+    ) -> None:
+        """Append messages of a stream to one unchecked subscription."""
+        target, count = sub.client, len(subjects)
+        if not target.dirty:
+            self.touch(target)
+        target.out.append(frames.stored_messages(sub.tail, subjects, replies, headers, payloads))
+        sub.delivered += count
+        target.out_msgs += count
+        if count == 1:
+            target.out_bytes += len(payloads[0]) + len(headers[0])
+        else:
+            target.out_bytes += sum(map(len, payloads)) + sum(map(len, headers))
+
+    # --- writes --------------------------------------------------------------------------------
 
     def add_waiting(self, size: int) -> None:
         """Count bytes that a large fan-out added; too many of them are written at once."""
@@ -91,10 +142,10 @@ class OutBuffers:
     def flush(self) -> None:
         """Write the buffers of all clients that have something in them."""
         self._waiting_bytes = 0
-        dirty = self._dirty
+        dirty = self.dirty
         if not dirty:
             return
-        self._dirty = []
+        self.dirty = []
         done = 0
         try:
             for client in dirty:
@@ -103,7 +154,7 @@ class OutBuffers:
         finally:
             # A bug that shows at one client must not silence the rest.
             if done < len(dirty):
-                self._dirty = dirty[done:] + self._dirty
+                self.dirty = dirty[done:] + self.dirty
                 self._plan_flush()
 
     def flush_client(self, client: Client) -> None:
@@ -121,8 +172,8 @@ class OutBuffers:
         if data and not client.close_reason:
             # As `_write`, without a call.
             buffered = client.connection.write(data)
-            if buffered > self._congested_bytes:
-                self._note_congestion(client, buffered)
+            if buffered > self.unread_bytes_max:
+                self._note_unread(client, buffered)
             else:
                 client.congested = False
 
@@ -142,18 +193,25 @@ class OutBuffers:
             self._write(client, b"".join(part))
 
     def _write(self, client: Client, data: bytes) -> None:
-        self._note_congestion(client, client.connection.write(data))
+        self._note_unread(client, client.connection.write(data))
 
-    def _note_congestion(self, client: Client, buffered: int) -> None:
+    def _note_unread(self, client: Client, buffered: int) -> None:
         """Note after a write how many bytes wait for a client, and end the client at the limit."""
         if buffered > self._max_pending:
             self._overflow(client)
-        else:
-            client.congested = buffered > self._congested_bytes
+            return
+        client.congested = buffered > self._congested_bytes
+        if buffered > self.unread_bytes_max:
+            self.behind.add(client)
 
     def drained(self, client: Client) -> None:
         """Note that a client has read all bytes that were queued for it."""
         client.congested = False
+        self.behind.discard(client)
+
+    def forget(self, client: Client) -> None:
+        """Forget a client that is gone."""
+        self.behind.discard(client)
 
     def is_congested(self, client: Client) -> bool:
         """Whether a client reads so slowly that publishers to it are held back."""
@@ -161,4 +219,9 @@ class OutBuffers:
 
     def is_behind(self, client: Client) -> bool:
         """Whether a client has so much to read that it should get no more than it must."""
-        return client.connection.buffered_bytes() > self.unread_bytes_max
+        if client not in self.behind:
+            return False
+        if client.connection.buffered_bytes() > self.unread_bytes_max:
+            return True
+        self.behind.discard(client)
+        return False

@@ -50,28 +50,57 @@ def own_client(cid: int, account: Account) -> Client:
 class OwnSubscriptions:
     """Subscriptions of the server itself; `new_client` makes a client for them in an account."""
 
-    __slots__ = ("_clients", "_new_client")
+    __slots__ = ("_announced", "_clients", "_new_client")
 
     def __init__(self, new_client: Callable[[Account], Client]) -> None:
         self._new_client = new_client
         self._clients: dict[str, Client] = {}
+        # Subscriptions that other servers were told of.
+        self._announced: set[Subscription] = set()
 
-    def serve(self, account: Account, subject: bytes, handler: Handler) -> Subscription:
-        """Subscribe a handler to a subject."""
-        return self._insert(Subscription(self._client(account), subject, None, b"", handler))
+    def serve(
+        self, account: Account, subject: bytes, handler: Handler, is_announced: bool = False
+    ) -> Subscription:
+        """Subscribe a handler to a subject, for messages of this server or of all servers."""
+        sub = Subscription(self._client(account), subject, None, b"", handler)
+        return self._insert(sub, is_announced)
 
-    def take_in(self, account: Account, subject: bytes, ingest: Inlet) -> Subscription:
-        """Subscribe the inlet of a stream to a subject."""
+    def take_in(
+        self, account: Account, subject: bytes, ingest: Inlet, is_announced: bool = False
+    ) -> Subscription:
+        """Subscribe an inlet to a subject, for messages of this server or of all servers."""
         sub = Subscription(self._client(account), subject, None, b"")
         sub.ingest = ingest
-        return self._insert(sub)
+        return self._insert(sub, is_announced)
 
     def end(self, sub: Subscription) -> None:
         """End a subscription."""
-        sub.client.account.index.remove(sub.subject, sub.queue, sub)
+        account = sub.client.account
+        account.index.remove(sub.subject, sub.queue, sub)
+        if sub in self._announced:
+            self._announced.remove(sub)
+            self.withdraw(account, sub.subject)
 
-    def _insert(self, sub: Subscription) -> Subscription:
-        sub.client.account.index.insert(sub.subject, sub.queue, sub)
+    def announce(self, account: Account, pattern: bytes) -> None:
+        """Tell other servers that messages of a pattern are wanted here.
+
+        A subscription that serves peers takes them; its own pattern may be a wider one.
+        """
+        if account.ledger is not None:
+            account.ledger.add(pattern, None)
+
+    def withdraw(self, account: Account, pattern: bytes) -> None:
+        """Tell other servers that messages of an announced pattern are not wanted any more."""
+        if account.ledger is not None:
+            account.ledger.remove(pattern, None)
+
+    def _insert(self, sub: Subscription, is_announced: bool) -> Subscription:
+        account = sub.client.account
+        account.index.insert(sub.subject, sub.queue, sub)
+        if is_announced:
+            sub.serves_peers = True
+            self._announced.add(sub)
+            self.announce(account, sub.subject)
         return sub
 
     def _client(self, account: Account) -> Client:

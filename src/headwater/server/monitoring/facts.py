@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 from headwater.base.clock import Clock
 from headwater.runtime.environment import Process
+from headwater.server.cluster.cluster import Cluster
+from headwater.server.cluster.consensus.driver import ConsensusDriver
 from headwater.server.configuration.options import Options
 from headwater.server.connections.roster import Roster
 from headwater.server.core.accounts import Account, Accounts
@@ -35,6 +37,8 @@ class Facts:
     get_info: Callable[[], ServerInfo]
     get_streams: Callable[[], StreamFacts | None]
     get_lame_duck: Callable[[], bool]
+    get_cluster: Callable[[], Cluster | None]
+    get_consensus: Callable[[], ConsensusDriver | None]
     # The clients by which the server itself offers services, by account.
     service_clients: Mapping[Account, Client]
     # Monitoring requests answered, by path.
@@ -59,6 +63,11 @@ class Facts:
     def streams(self) -> StreamFacts | None:
         """The streams of the server; None without JetStream."""
         return self.get_streams()
+
+    @property
+    def cluster(self) -> Cluster | None:
+        """The links to other servers; None on a server on its own."""
+        return self.get_cluster()
 
     @property
     def is_lame_duck(self) -> bool:

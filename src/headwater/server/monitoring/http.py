@@ -17,7 +17,7 @@ from headwater.base.clock import NS_PER_S
 from headwater.runtime.sockets.http import HttpResponse
 from headwater.server.log import Log
 from headwater.server.monitoring.facts import Facts
-from headwater.server.monitoring.pages.absent import gatewayz, leafz, routez
+from headwater.server.monitoring.pages.absent import gatewayz, leafz
 from headwater.server.monitoring.pages.accountz import (
     AccountStatzOptions,
     AccountzOptions,
@@ -30,6 +30,7 @@ from headwater.server.monitoring.pages.healthz import HealthzOptions, healthz
 from headwater.server.monitoring.pages.index_page import index_page
 from headwater.server.monitoring.pages.jsz import JszOptions, jsz
 from headwater.server.monitoring.pages.query import Query
+from headwater.server.monitoring.pages.routez import RoutezOptions, routez
 from headwater.server.monitoring.pages.subsz import SubszOptions, subsz
 from headwater.server.monitoring.pages.varz import varz
 from headwater.wire.info import NATS_VERSION
@@ -187,9 +188,10 @@ class Monitor:
         return _document(account_statz(self._facts, options))
 
     def _routez(self, query: Query) -> HttpResponse:
-        query.subscriptions()
+        subscriptions, detail = query.subscriptions()
+        options = RoutezOptions(subscriptions=subscriptions, subscriptions_detail=detail)
         self._count("/routez")
-        return _document(routez(self._facts))
+        return _document(routez(self._facts, options))
 
     def _gatewayz(self, query: Query) -> HttpResponse:
         self._count("/gatewayz")

@@ -7,9 +7,8 @@ acknowledgement of an unknown consumer gets `no responders`, as on a subject wit
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
-from typing import Final, final
+from typing import final
 
-from headwater.base.ids import hash62
 from headwater.jetstream.config.consumer_config import AckPolicy
 from headwater.jetstream.consumers.acks import PLAIN, AckAddress, read_address, read_sequences
 from headwater.jetstream.consumers.machine import Consumer
@@ -17,30 +16,13 @@ from headwater.jetstream.consumers.push import FLOW_PREFIX
 from headwater.jetstream.streams.publishing.incoming import Incoming
 from headwater.server.core.accounts import Account
 from headwater.server.core.broker import Broker
-from headwater.server.core.client import Client
+from headwater.server.core.client import Client, Inlet
 from headwater.server.core.ingest import Ingest, size_of
 from headwater.server.streams.consumer_runner import ConsumerRunner
+from headwater.server.streams.leader_subscriptions import ack_home
 from headwater.wire.frames import no_responders_block
 
-# The size of the hash that names an account in the longer form of a reply subject.
-HASH_SIZE: Final = 8
-NO_DOMAIN: Final = b"_"
-
 FindRunner = Callable[[str], ConsumerRunner | None]
-
-
-@final
-class _Acks:
-    """The acknowledgements of one turn for one consumer."""
-
-    __slots__ = ("addresses", "payloads", "positions", "replies", "subjects")
-
-    def __init__(self) -> None:
-        self.positions: list[int] = []
-        self.subjects: list[bytes] = []
-        self.addresses: list[AckAddress] = []
-        self.replies: list[bytes | None] = []
-        self.payloads: list[bytes] = []
 
 
 @final
@@ -51,15 +33,15 @@ class AckInlet:
 
     def __init__(self, account: Account, broker: Broker, find: FindRunner, domain: str) -> None:
         self._account = account
-        self._home = (domain.encode() or NO_DOMAIN, hash62(account.name, HASH_SIZE).encode())
+        self._home = ack_home(account.name, domain)
         self._broker = broker
         self._find = find
         self.ingest = Ingest(self)
 
-    def process(self, ingest: Ingest) -> None:
+    def process(self, inlet: Inlet) -> None:
         """Hand the acknowledgements of this turn to their consumers."""
-        publishers, starts = ingest.publishers, ingest.starts
-        incoming = ingest.take()
+        publishers, starts = inlet.publishers, inlet.starts
+        incoming = inlet.take()
 
         def sources(positions: Iterable[int]) -> list[Client]:
             # Positions before the first start belong to the server itself.
@@ -86,7 +68,10 @@ class AckInlet:
             return False
         stream_name, consumer_name, sequences = told
         found = self._consumer(stream_name, consumer_name)
-        if found is None or not found[1].acks.is_simple:
+        if found is None:
+            # Acknowledgements of one stream cross to its leader, if there is one, together.
+            return self._is_heard_elsewhere(incoming.subjects[0])
+        if not found[1].acks.is_simple:
             return False
         runner, consumer = found
         if runner.is_held:
@@ -97,36 +82,29 @@ class AckInlet:
     def _take_each(
         self, incoming: Incoming, sources: Callable[[Iterable[int]], list[Client]]
     ) -> None:
-        by_consumer: dict[tuple[bytes, bytes], _Acks] = {}
-        for position, subject, reply, header_size, payload in zip(
-            range(len(incoming)),
-            incoming.subjects,
-            incoming.replies,
-            incoming.header_sizes,
-            incoming.payloads,
-            strict=True,
-        ):
+        by_consumer: dict[tuple[bytes, bytes], tuple[list[int], list[AckAddress]]] = {}
+        for position, subject in enumerate(incoming.subjects):
             address = read_address(subject, self._home)
             if address is None:
-                self._refuse(subject, reply)
+                self._refuse(subject, incoming.replies[position])
                 continue
-            acks = by_consumer.setdefault((address.stream, address.consumer), _Acks())
-            acks.positions.append(position)
-            acks.subjects.append(subject)
-            acks.addresses.append(address)
-            acks.replies.append(reply)
-            acks.payloads.append(payload[header_size:] if header_size > 0 else payload)
-        for (stream_name, consumer_name), acks in by_consumer.items():
+            key = (address.stream, address.consumer)
+            positions, addresses = by_consumer.setdefault(key, ([], []))
+            positions.append(position)
+            addresses.append(address)
+        for (stream_name, consumer_name), (positions, addresses) in by_consumer.items():
+            acks = incoming.picked(positions)
             found = self._consumer(stream_name, consumer_name)
             if found is None:
                 for subject, reply in zip(acks.subjects, acks.replies, strict=True):
                     self._refuse(subject, reply)
             else:
                 runner, consumer = found
+                _, payloads = acks.parted()
                 if runner.is_held:
-                    size = sum(map(len, acks.subjects)) + sum(map(len, acks.payloads))
-                    runner.note_held(len(acks.subjects), size, sources(acks.positions))
-                runner.take_acks(consumer, acks.addresses, acks.replies, acks.payloads)
+                    size = sum(map(len, acks.subjects)) + sum(map(len, payloads))
+                    runner.note_held(len(acks), size, sources(positions))
+                runner.take_acks(consumer, addresses, acks.replies, payloads)
 
     def confirm_flow(
         self,
@@ -156,9 +134,15 @@ class AckInlet:
         takes = consumer.config.ack_policy in (AckPolicy.EXPLICIT, AckPolicy.ALL)
         return (runner, consumer) if takes else None
 
+    def _is_heard_elsewhere(self, subject: bytes) -> bool:
+        """Whether another server takes acknowledgements on a subject, and answers them."""
+        remote = self._account.remote
+        return remote is not None and remote.hears(subject)
+
     def _refuse(self, subject: bytes, reply: bytes | None) -> None:
-        if reply is None:
+        if reply is None or self._is_heard_elsewhere(subject):
             return
         route = self._account.index.match(reply)
-        if any(sub.client.no_responders for sub in route.plain):
-            self._broker.send(route, reply, None, b"", no_responders_block(subject))
+        # A client of another server is told in any case: nearly all of them want to know.
+        if not route.fan_out or any(sub.client.no_responders for sub in route.plain):
+            self._broker.send(self._account, reply, None, b"", no_responders_block(subject))

@@ -35,8 +35,8 @@ from headwater.jetstream.consumers.machine import Consumer
 from headwater.jetstream.consumers.outbox import Event
 from headwater.server.core.accounts import Account, Accounts
 from headwater.server.core.broker import Broker
-from headwater.server.core.client import Client
 from headwater.server.identity import new_event_id
+from headwater.server.streams.routing import Source
 
 
 class ServerTitle(NamedTuple):
@@ -73,11 +73,10 @@ class Advisories:
     ) -> None:
         """Send an advisory to the subscribers of its subject in an account."""
         name = subject.encode(errors="surrogateescape")
-        route = account.index.match(name)
-        if not route.size:
+        if not account.is_heard(name):
             return
         heading = Heading(new_event_id(self._entropy), format_time(self._clock.wall_ns()))
-        self._broker.send(route, name, None, write(advisory(heading)))
+        self._broker.send(account, name, None, write(advisory(heading)))
 
     def stream_action(self, account: Account, stream_name: str, action: Action) -> None:
         """Advise that a stream was created, changed or deleted."""
@@ -120,7 +119,7 @@ class Advisories:
         self.publish(account, subject, advisory)
 
     def api_called(
-        self, account: Account, source: Client | None, subject: bytes, body: bytes, response: bytes
+        self, account: Account, source: Source, subject: bytes, body: bytes, response: bytes
     ) -> None:
         """Advise that a call of the API was answered."""
         self.publish(
@@ -169,8 +168,10 @@ class Advisories:
         for account in self._accounts.all():
             self.publish(account, OUT_OF_STORAGE_SUBJECT, lambda heading: make(**heading._asdict()))
 
-    def describe(self, client: Client | None) -> ClientDocument | None:
+    def describe(self, client: Source) -> ClientDocument | None:
         """The client in a document; None for the server itself and for the system account."""
+        if isinstance(client, ClientDocument):
+            return client
         if client is None or client.is_system:
             return None
         connect = client.connect

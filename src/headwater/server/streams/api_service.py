@@ -13,9 +13,10 @@ from functools import partial
 from typing import Final, TypeAlias, final
 
 from headwater.base.invariants import check
-from headwater.base.sliced import Sliced, Work
+from headwater.base.sliced import Sliced, Work, at_once
 from headwater.go.json import write
 from headwater.jetstream import error_codes
+from headwater.jetstream.advisories import ClientDocument
 from headwater.jetstream.api.documents import (
     AccountInfoResponse,
     AccountPurgeResponse,
@@ -33,14 +34,15 @@ from headwater.jetstream.api.message_get import (
     get_last,
     session_block,
 )
-from headwater.jetstream.api.operation import Operation, Request, Requested
+from headwater.jetstream.api.operation import Operation, Request, Requested, SetRequested
 from headwater.jetstream.api.router import find_operation
-from headwater.jetstream.api.streams import StreamApi
+from headwater.jetstream.api.streams import STREAM_OPERATIONS, StreamApi, not_deleted
 from headwater.jetstream.config.api_level import exceeds_level
-from headwater.jetstream.config.stream_config import ReadConsistency
+from headwater.jetstream.config.stream_config import ReadConsistency, StreamConfig
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.header_names import REQUIRED_API_LEVEL
 from headwater.jetstream.proposal import Answered, Proposal
+from headwater.jetstream.records import Record, StreamSetRecord
 from headwater.jetstream.streams.stream import Stream
 from headwater.server.core.accounts import Account
 from headwater.server.core.client import Client, Handler
@@ -49,7 +51,9 @@ from headwater.server.core.own_subscriptions import OwnSubscriptions
 from headwater.server.streams.advisories import Advisories
 from headwater.server.streams.many_replies import ManyReplies
 from headwater.server.streams.requests import Request as StreamRequest
+from headwater.server.streams.routing import Call, Routing, Source
 from headwater.server.streams.runners import StreamRunners
+from headwater.server.streams.stream_set_runner import StreamSetRunner
 from headwater.store.log.message_log import StoreError
 from headwater.subjects.grammar import FULL, STAR
 from headwater.wire.headers import value_of
@@ -76,7 +80,9 @@ _CHANGES: Final = (
 )
 # The details that a body asks for may take long to gather, and are those of one moment.
 _INFO: Final = "STREAM.INFO."
-# A stream can be deleted at any time, also while it is being changed.
+# Calls that change the set of streams. A stream can be deleted at any time, also while it is being
+# changed.
+_CREATE: Final = "STREAM.CREATE."
 _DELETE: Final = "STREAM.DELETE."
 _PULL_SUBJECT: Final = API_PREFIX + b"CONSUMER.MSG.NEXT."
 # Direct reads: without the stream there is no responder.
@@ -125,17 +131,21 @@ class ApiService:
         "_is_stopped",
         "_runners",
         "_scheduler",
+        "_stream_set",
         "_subscriptions",
+        "routing",
     )
 
     def __init__(
         self,
         runners: StreamRunners,
+        stream_set: StreamSetRunner,
         subscriptions: OwnSubscriptions,
         advisories: Advisories,
         domain: str,
     ) -> None:
         self._runners = runners
+        self._stream_set = stream_set
         self._broker = runners.broker
         self._scheduler = runners.scheduler
         self._subscriptions = subscriptions
@@ -144,6 +154,8 @@ class ApiService:
         self._apis: dict[str, StreamApi] = {}
         self._deferred = Deferred(self._broker.holding, DEFERRED_MAX, DEFERRED_BYTES_MAX)
         self._is_stopped = False
+        # There on a server of a cluster: another server may have to answer a call.
+        self.routing: Routing | None = None
 
     def listen(self, account: Account, is_system: bool) -> None:
         """Answer calls in an account, with JetStream or without."""
@@ -160,6 +172,10 @@ class ApiService:
     def add_api(self, api: StreamApi) -> None:
         """Answer for an account that has JetStream from now on."""
         self._apis[api.account.name] = api
+
+    def find_api(self, account_name: str) -> StreamApi | None:
+        """The API of an account; None if the account has no JetStream."""
+        return self._apis.get(account_name)
 
     def api_of(self, account_name: str) -> StreamApi:
         """The API of an account that has JetStream."""
@@ -204,26 +220,28 @@ class ApiService:
             if source is None:
                 # The server itself has sent the message, because a client named this subject for
                 # replies. The call waits, as the sender may be changing what the call changes.
-                call = partial(self._answer, account, None, subject, reply, header_size, payload)
-                self._later(call)
+                call = Call(account, None, subject, reply, header_size, payload)
+                self._later(lambda: self._answer(call))
                 return True
-            return self._answer(account, source, subject, reply, header_size, payload)
+            return self._answer(Call(account, source, subject, reply, header_size, payload))
 
         return handle
 
-    def _answer(
-        self,
-        account: Account,
-        source: Client | None,
-        subject: bytes,
-        reply: bytes | None,
-        header_size: int,
-        payload: bytes,
-    ) -> bool:
+    def _answer(self, call: Call) -> bool:
+        """Answer a call, or have it answered by the server that is responsible.
+
+        Returns False if the call is for a stream or a consumer that is not there.
+        """
+        if self.routing is not None and self.routing.route(call):
+            return True
+        return self.answer_here(call)
+
+    def answer_here(self, call: Call) -> bool:
         """Answer a call. Returns False if it is for a stream or a consumer that is not there."""
+        account, source, subject, reply, header_size, payload = call
         # A request sees the messages that were published before it.
         self._broker.turn.decide_gathered()
-        header, body = _split(payload, header_size)
+        header, body = split_payload(payload, header_size)
         if subject.startswith(_PULL_SUBJECT):
             return self._pull(account, subject, reply, header, body)
         name = subject[len(API_PREFIX) :].decode(errors="surrogateescape")
@@ -236,14 +254,14 @@ class ApiService:
             reply_to = partial(self._reply, account, source, subject, reply, operation, request)
             size = DEFERRED_BYTES_MAX + 1 if name.startswith(_LISTS) else len(payload)
 
-            def call(finish: Callable[[], None]) -> None:
+            def begin(finish: Callable[[], None]) -> None:
                 def answer(response: Response | None, is_told: bool) -> None:
                     finish()
                     reply_to(response, is_told)
 
                 self._call(account, name, operation, request, answer)
 
-            self._deferring(source, size, call)
+            self._deferring(source, size, begin)
         return True
 
     def _call(
@@ -255,22 +273,26 @@ class ApiService:
         reply_to: ReplyTo,
     ) -> None:
         """Answer a call now, or when its stream is not being changed."""
-        header = request.header
 
         def answer() -> None:
-            self._begin_answer(account, operation, request, header, reply_to)
+            self._begin_answer(account, operation, request, reply_to)
 
         if name.startswith(_MSG_GET):
             self._when_complete(account, request.stream_name, request.body, answer)
         elif name.startswith(_CHANGES) or (name.startswith(_INFO) and request.body):
-            self._change(account, operation, request, header, reply_to)
-        elif request.words and not name.startswith(_DELETE):
+            self._change(account, operation, request, reply_to)
+        elif name.startswith(_DELETE):
+            self._change_set(account, operation, request, reply_to)
+        elif name.startswith(_CREATE):
+            change = partial(self._change_set, account, operation, request, reply_to)
+            self._runners.when_free(account.name, request.stream_name, change)
+        elif request.words:
             self._runners.when_free(account.name, request.stream_name, answer)
         else:
             answer()
 
     def _deferring(
-        self, source: Client | None, size: int, begin: Callable[[Callable[[], None]], object]
+        self, source: Source, size: int, begin: Callable[[Callable[[], None]], object]
     ) -> None:
         """Begin a request. It counts for its client unless `begin` finishes it at once."""
         is_finished = is_counted = False
@@ -278,11 +300,11 @@ class ApiService:
         def finish() -> None:
             nonlocal is_finished
             is_finished = True
-            if is_counted and source is not None:
+            if is_counted and isinstance(source, Client):
                 self._deferred.remove(source, size)
 
         begin(finish)
-        if not is_finished and source is not None:
+        if not is_finished and isinstance(source, Client):
             is_counted = True
             self._deferred.add(source, size)
 
@@ -300,25 +322,25 @@ class ApiService:
         account: Account,
         operation: Operation[StreamApi],
         request: Request,
-        header: bytes,
         reply_to: ReplyTo,
     ) -> None:
-        answering = Sliced(self._answering(account, operation, request, header))
+        answering = Sliced(self._answering(account, operation, request))
         stream_name = request.stream_name if request.words else ""
         when_free = partial(self._runners.when_free, account.name, stream_name)
         self._go_on(answering, when_free, reply_to)
 
     def _go_on(
         self,
-        answering: Sliced[tuple[Response | Requested | None, bool]],
+        answering: Sliced[tuple[Response | Requested | SetRequested | None, bool]],
         when_free: Callable[[Callable[[], object]], object],
         reply_to: ReplyTo,
     ) -> None:
         """Gather a reply, one slice now and the others in later turns, and send it."""
         if not answering.do_some():
             response, is_told = answering.result
-            check(not isinstance(response, Requested), "a change is decided by its stream")
-            assert not isinstance(response, Requested)
+            is_change = isinstance(response, Requested | SetRequested)
+            check(not is_change, "a change is decided by its stream or by the set of streams")
+            assert not isinstance(response, Requested | SetRequested)
             reply_to(response, is_told)
             return
 
@@ -333,32 +355,27 @@ class ApiService:
         account: Account,
         operation: Operation[StreamApi],
         request: Request,
-        header: bytes,
         reply_to: ReplyTo,
     ) -> None:
         """Have a stream changed in its turn, and reply when the change is durable."""
         api = self._apis.get(account.name)
         if api is None or request.stream_name not in api.account.streams:
-            self._begin_answer(account, operation, request, header, reply_to)
+            self._begin_answer(account, operation, request, reply_to)
             return
 
-        def deciding() -> Work[Proposal | None]:
-            answer, is_told = yield from self._answering(account, operation, request, header)
+        def deciding() -> Work[Proposal[Record] | None]:
+            answer, is_told = yield from self._answering(account, operation, request)
             if not isinstance(answer, Requested):
+                assert not isinstance(answer, SetRequested)
                 reply_to(answer, is_told)
                 return None
-            effect = Answered(
-                partial(self._respond, api, operation, answer, reply_to),
-                partial(self._refuse, api, operation, answer, reply_to),
-            )
+            effect = self._answered(api, operation, answer, reply_to)
             return Proposal(answer.records, (*answer.effects, effect))
 
         def refuse(error: ApiError) -> None:
             if only_looks:
                 # A stream that is being deleted is gone in the next turn.
-                self._later(
-                    lambda: self._begin_answer(account, operation, request, header, reply_to)
-                )
+                self._later(lambda: self._begin_answer(account, operation, request, reply_to))
             else:
                 reply_to(operation.response(error=ErrorDocument.of(error)), True)
 
@@ -366,11 +383,73 @@ class ApiService:
         runner = self._runners.of(account.name, request.stream_name)
         runner.request(StreamRequest(deciding, refuse))
 
+    def update_stream(
+        self,
+        account: Account,
+        name: str,
+        config: StreamConfig,
+        reply: Callable[[Response], object],
+    ) -> None:
+        """Change the configuration of a stream, which the meta group has checked, and reply."""
+        api = self._apis.get(account.name)
+        runner = self._runners.find(account.name, name)
+        if api is None or runner is None:
+            return
+        operation = STREAM_OPERATIONS["STREAM.UPDATE"]
+
+        def reply_to(response: Response | None, _: bool) -> None:
+            if response is not None:
+                reply(response)
+
+        def deciding() -> Work[Proposal[Record] | None]:
+            yield 1
+            answer = api.decide_update(runner.stream, config)
+            effect = self._answered(api, operation, answer, reply_to)
+            return Proposal(answer.records, (*answer.effects, effect))
+
+        def refuse(error: ApiError) -> None:
+            reply(operation.response(error=ErrorDocument.of(error)))
+
+        runner.request(StreamRequest(deciding, refuse))
+
+    def _change_set(
+        self,
+        account: Account,
+        operation: Operation[StreamApi],
+        request: Request,
+        reply_to: ReplyTo,
+    ) -> None:
+        """Have a stream created or deleted, and reply when it runs or is gone."""
+
+        def decide() -> Proposal[StreamSetRecord] | None:
+            answer, is_told = at_once(self._answering(account, operation, request))
+            if not isinstance(answer, SetRequested):
+                assert not isinstance(answer, Requested)
+                reply_to(answer, is_told)
+                return None
+            api, proposal = self._apis[account.name], answer.proposal
+            proposal.effects += (self._answered(api, operation, answer, reply_to),)
+            return proposal
+
+        self._stream_set.request(decide)
+
+    def _answered(
+        self,
+        api: StreamApi,
+        operation: Operation[StreamApi],
+        requested: Requested | SetRequested,
+        reply_to: ReplyTo,
+    ) -> Answered:
+        return Answered(
+            partial(self._respond, api, operation, requested, reply_to),
+            partial(self._refuse, api, operation, requested, reply_to),
+        )
+
     def _respond(
         self,
         api: StreamApi,
         operation: Operation[StreamApi],
-        requested: Requested,
+        requested: Requested | SetRequested,
         reply_to: ReplyTo,
         removed: int,
     ) -> None:
@@ -383,7 +462,7 @@ class ApiService:
         self,
         api: StreamApi,
         operation: Operation[StreamApi],
-        requested: Requested,
+        requested: Requested | SetRequested,
         reply_to: ReplyTo,
         error: StoreError | ApiError,
     ) -> None:
@@ -415,25 +494,27 @@ class ApiService:
             payload: bytes,
         ) -> None:
             name = subject[len(API_PREFIX) :].decode(errors="surrogateescape")
-            response = self._answer_system(name)
-            if response is not None:
-                body = _split(payload, header_size)[1]
+            body = split_payload(payload, header_size)[1]
+
+            def deliver(response: Response) -> None:
                 self._deliver(account, source, subject, reply, body, response, is_told=True)
+
+            self._answer_system(name, deliver)
 
         return handle
 
     # --- answers -------------------------------------------------------------------------------
 
     def _answering(
-        self, account: Account, operation: Operation[StreamApi], request: Request, header: bytes
-    ) -> Work[tuple[Response | Requested | None, bool]]:
+        self, account: Account, operation: Operation[StreamApi], request: Request
+    ) -> Work[tuple[Response | Requested | SetRequested | None, bool]]:
         """The reply to a call, if it has one, or the change that it asks for, and whether an
         advisory of the call is published."""
         api = self._apis.get(account.name)
         try:
             if operation.needs_cluster:
                 raise ApiError.of(error_codes.CLUSTER_REQUIRED)
-            if _requires_more(header):
+            if _requires_more(request.header):
                 if api is not None and operation.looks_first is not None:
                     operation.looks_first(api, request)
                 raise ApiError.of(error_codes.REQUIRED_API_LEVEL)
@@ -445,44 +526,52 @@ class ApiService:
                 api.account.api_total += 1
                 api.account.api_errors += 1
             return operation.response(error=ErrorDocument.of(error)), True
-        if not isinstance(response, Requested):
+        if not isinstance(response, Requested | SetRequested):
             # A change counts when it is made.
             api.account.api_total += operation.is_counted
         return response, operation.is_counted
 
-    def _answer_system(self, name: str) -> Response | None:
-        """The reply to a call in the system account; None if there is no reply."""
+    def _answer_system(self, name: str, deliver: Callable[[Response], object]) -> None:
+        """Answer a call in the system account, if it has a reply."""
         if name.startswith(_ACCOUNT_PURGE):
-            return self._purge_account(name.removeprefix(_ACCOUNT_PURGE))
-        if name in _LEADER_CALLS or name.startswith(_ACCOUNT_CALLS):
-            return None
-        error = ErrorDocument.of(ApiError.of(error_codes.NOT_ENABLED_FOR_ACCOUNT))
-        return AccountInfoResponse(error=error) if name == "INFO" else SystemResponse(error=error)
+            self._purge_account(name.removeprefix(_ACCOUNT_PURGE), deliver)
+        elif name not in _LEADER_CALLS and not name.startswith(_ACCOUNT_CALLS):
+            error = ErrorDocument.of(ApiError.of(error_codes.NOT_ENABLED_FOR_ACCOUNT))
+            is_info = name == "INFO"
+            deliver(AccountInfoResponse(error=error) if is_info else SystemResponse(error=error))
 
-    def _purge_account(self, name: str) -> Response | None:
+    def _purge_account(self, name: str, deliver: Callable[[Response], object]) -> None:
         """Remove all streams of an account. An unknown account counts as one without streams."""
         if "." in name:
-            return None
+            return
         if "/" in name or "\\" in name:
             text = "account name can not contain path separators"
             error = ApiError.of(error_codes.STREAM_GENERAL_ERROR, err=text)
-            return AccountPurgeResponse(error=ErrorDocument.of(error))
+            deliver(AccountPurgeResponse(error=ErrorDocument.of(error)))
+            return
         api = self._apis.get(name)
         if api is None:
-            return AccountPurgeResponse(initiated=True)
+            deliver(AccountPurgeResponse(initiated=True))
+            return
+
+        def refuse(error: StoreError | ApiError) -> None:
+            shown = not_deleted(error) if isinstance(error, StoreError) else error
+            deliver(AccountPurgeResponse(error=ErrorDocument.of(shown)))
+
+        def decide() -> Proposal[StreamSetRecord]:
+            streams = [*api.account.streams.values()]
+            proposal = api.keepers.streams.decide_deletion(api.account, streams)
+            done = AccountPurgeResponse(initiated=True)
+            proposal.effects += (Answered(lambda _: deliver(done), refuse),)
+            return proposal
+
         self._broker.turn.decide_gathered()
-        try:
-            for stream in [*api.account.streams.values()]:
-                api.keepers.streams.delete_stream(api.account, stream)
-        except StoreError as failure:
-            error = ApiError.of(error_codes.STREAM_DELETE, err=str(failure))
-            return AccountPurgeResponse(error=ErrorDocument.of(error))
-        return AccountPurgeResponse(initiated=True)
+        self._stream_set.request(decide)
 
     def _reply(
         self,
         account: Account,
-        source: Client | None,
+        source: Source,
         subject: bytes,
         reply: bytes | None,
         operation: Operation[StreamApi],
@@ -498,10 +587,20 @@ class ApiService:
             block = operation.header(api, request, response)
         self._deliver(account, source, subject, reply, request.body, response, is_told, block)
 
+    def deliver(self, call: Call, body: bytes, response: Response) -> None:
+        """Send the answer of a call, with an advisory of it."""
+        self._deliver(
+            call.account, call.source, call.subject, call.reply, body, response, is_told=True
+        )
+
+    def describe(self, source: Source) -> ClientDocument | None:
+        """The sender of a call in a document."""
+        return self._advisories.describe(source)
+
     def _deliver(
         self,
         account: Account,
-        source: Client | None,
+        source: Source,
         subject: bytes,
         reply: bytes | None,
         body: bytes,
@@ -591,7 +690,7 @@ class ApiService:
     def _answer_direct(
         self,
         account: Account,
-        source: Client | None,
+        source: Source,
         name: str,
         reply: bytes | None,
         header: bytes,
@@ -646,11 +745,10 @@ class ApiService:
         return api is not None and api.account.streams.get(stream.name) is stream
 
     def _send(self, account: Account, subject: bytes, payload: bytes, header: bytes = b"") -> None:
-        route = account.index.match(subject)
-        self._broker.send(route, subject, None, payload, header)
+        self._broker.send(account, subject, None, payload, header)
 
 
-def _split(payload: bytes, header_size: int) -> tuple[bytes, bytes]:
+def split_payload(payload: bytes, header_size: int) -> tuple[bytes, bytes]:
     """A message as header block and body."""
     if header_size < 0:
         return b"", payload

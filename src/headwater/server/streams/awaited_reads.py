@@ -16,12 +16,12 @@ WAIT_S_MAX: Final = 0.250
 class AwaitedReads:
     """The waiting reads of one stream."""
 
-    __slots__ = ("_next", "_scheduler", "_waiting")
+    __slots__ = ("_next", "_scheduler", "waiting")
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
         # Sequence, answer and timer, in the order they came.
-        self._waiting: dict[int, tuple[int, Callable[[], object], TimerHandle]] = {}
+        self.waiting: dict[int, tuple[int, Callable[[], object], TimerHandle]] = {}
         self._next = 0
 
     def add(self, sequence: int, answer: Callable[[], object]) -> None:
@@ -29,25 +29,24 @@ class AwaitedReads:
         number = self._next
         self._next += 1
         timer = self._scheduler.call_later(WAIT_S_MAX, lambda: self._answer(number))
-        self._waiting[number] = (sequence, answer, timer)
+        self.waiting[number] = (sequence, answer, timer)
 
     def advance(self, visible_sequence: int) -> None:
         """Answer the reads that wait for a sequence that is visible now."""
-        if self._waiting:
-            reached = [
-                number
-                for number, (sequence, _, _) in self._waiting.items()
-                if sequence <= visible_sequence
-            ]
-            for number in reached:
-                self._answer(number)
+        reached = [
+            number
+            for number, (sequence, _, _) in self.waiting.items()
+            if sequence <= visible_sequence
+        ]
+        for number in reached:
+            self._answer(number)
 
     def answer_all(self) -> None:
         """Answer every waiting read, because the stream ends."""
-        for number in [*self._waiting]:
+        for number in [*self.waiting]:
             self._answer(number)
 
     def _answer(self, number: int) -> None:
-        _, answer, timer = self._waiting.pop(number)
+        _, answer, timer = self.waiting.pop(number)
         timer.cancel()
         answer()

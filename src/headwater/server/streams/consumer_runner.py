@@ -41,7 +41,7 @@ from headwater.server.core.out_buffers import UNREAD_LOOK_S
 from headwater.server.streams.advisories import Advisories
 from headwater.server.streams.due_times import DueTimes
 from headwater.server.streams.requests import Request, refuse_nothing
-from headwater.store.log.message_log import DiskFullError, StoreError
+from headwater.store.log.message_log import DiskFullError, OfflineError, StoreError
 
 # Acknowledgements without a waiting client are written to the journal after at most this time.
 JOURNAL_S_MAX: Final = 0.005
@@ -63,7 +63,7 @@ class StreamQueue(Protocol):
         """Decide a request after all steps that came before it."""
         ...
 
-    def propose(self, proposal: Proposal) -> None:
+    def propose(self, proposal: Proposal[Record]) -> None:
         """Put records into the log, and carry out the effects when they are committed."""
         ...
 
@@ -99,6 +99,7 @@ class ConsumerRunner:
         "_scheduler",
         "_stream",
         "_timers",
+        "is_held",
     )
 
     def __init__(
@@ -129,9 +130,10 @@ class ConsumerRunner:
         # Consumers that clients have asked for messages in this turn.
         self._asked: dict[Consumer, None] = {}
         self._is_flush_planned = False
-        # Steps that wait while the stream is being changed, with the time of their arrival; None
-        # while it is not being changed. And whether a write to the journal waits likewise.
-        self._held: list[tuple[Consumer, Step, int]] | None = None
+        # Whether the stream is being changed. Steps wait meanwhile, with the time of their arrival,
+        # and so may a write to the journal.
+        self.is_held = False
+        self._held: list[tuple[Consumer, Step, int]] = []
         self._is_flush_held = False
         # Likewise consumers that have messages to send, and consumers whose subscribers came or
         # went: each once, however often clients ask for it.
@@ -147,13 +149,7 @@ class ConsumerRunner:
 
     def hold(self) -> None:
         """Let no consumer work until `release`: clients must not see half of a change."""
-        if self._held is None:
-            self._held = []
-
-    @property
-    def is_held(self) -> bool:
-        """Whether the stream is being changed."""
-        return self._held is not None
+        self.is_held = True
 
     def note_held(self, count: int, size: int, sources: Iterable[Client]) -> None:
         """Count acknowledgements that wait for the change, and the clients that have sent them."""
@@ -161,8 +157,9 @@ class ConsumerRunner:
 
     def release(self) -> None:
         """Take the steps that have waited, in order, and then let consumers send messages."""
-        held, self._held = self._held, None
-        for consumer, step, now_ns in held or ():
+        self.is_held = False
+        held, self._held = self._held, []
+        for consumer, step, now_ns in held:
             if isinstance(step, Timer):
                 self.run_due(consumer, self._now_ns())
             else:
@@ -249,6 +246,23 @@ class ConsumerRunner:
             self.end(consumer, is_deleted)
         consumers.closed.clear()
 
+    def rest_all(self) -> None:
+        """Have all consumers cease to work, because another server leads the stream."""
+        now_ns = self._now_ns()
+        out = Outbox()
+        for consumer in self._stream.consumers:
+            consumer.rest(now_ns, out)
+            if consumer.push is not None:
+                self._account.unwatch(consumer.push.subject, consumer)
+            self._timers.cancel(consumer)
+        self._going_on.clear()
+        self._asked.clear()
+        self._held.clear()
+        self._held_sends.clear()
+        self._held_interest.clear()
+        self._stream.consumers.forget_news()
+        self._send(out)
+
     def break_cycles(self) -> None:
         """Drop the references to the runner of a deleted stream."""
         self._held_waiting.release()
@@ -281,7 +295,7 @@ class ConsumerRunner:
     ) -> None:
         """Process acknowledgements of clients."""
         step, now_ns = Acks(addresses, replies, payloads), self._now_ns()
-        if self._held is None and consumer.acks.may_take_long:
+        if not self.is_held and consumer.acks.may_take_long:
             work = partial(self._acking_ahead, consumer, step, now_ns)
             self._queue.request(Request(work, refuse_nothing))
         else:
@@ -299,7 +313,7 @@ class ConsumerRunner:
             self._queue.propose(Proposal(out.records))
             out = Outbox()
             yield units
-        if self._held is None:
+        if not self.is_held:
             self._take_step(consumer, step, now_ns)
         else:
             self._held.insert(0, (consumer, step, now_ns))
@@ -330,18 +344,19 @@ class ConsumerRunner:
         """Deliver messages that became visible to the consumers that wait for them."""
         for consumer in self._stream.consumers.waiting_for(subjects):
             self.deliver(consumer)
-        self.tell_events()
+        if self._stream.consumers.has_news:
+            self.tell_events()
 
     def deliver(self, consumer: Consumer) -> None:
         """Let a consumer send its messages."""
-        if self._held is not None:
+        if self.is_held:
             self._held_sends[consumer] = None
             return
         self._take_step(consumer, DELIVER, self._now_ns())
 
     def run_due(self, consumer: Consumer, now_ns: int) -> None:
         """Let a consumer do the work whose time has come."""
-        if self._held is not None:
+        if self.is_held:
             self._held.append((consumer, TIMER, now_ns))
             return
         if consumer.is_gone:
@@ -365,7 +380,7 @@ class ConsumerRunner:
             if planned is None or due_ns < planned[0]:
                 timers.plan(consumer, due_ns, self.run_due)
 
-    def _deciding_removal(self, consumer: Consumer) -> Work[Proposal | None]:
+    def _deciding_removal(self, consumer: Consumer) -> Work[Proposal[Record] | None]:
         """Decide to remove a consumer that no client uses."""
         yield 0
         if consumer.is_gone:
@@ -380,7 +395,7 @@ class ConsumerRunner:
         self._account.watch(push.subject, consumer, lambda: self._interest_changed(consumer))
 
     def _interest_changed(self, consumer: Consumer) -> None:
-        if self._held is not None:
+        if self.is_held:
             self._held_interest[consumer] = None
             return
         if consumer.is_gone:
@@ -394,6 +409,9 @@ class ConsumerRunner:
         """Whether a client is subscribed to exactly the subject that messages are pushed to."""
         push = consumer.push
         assert push is not None
+        remote = self._account.remote
+        if remote is not None and remote.has_subscription(push.subject, push.group or None):
+            return True
         route = self._account.index.match(push.subject)
         if push.group:
             return any(
@@ -409,10 +427,14 @@ class ConsumerRunner:
         """Let a consumer take a step, now or after the change of the stream, and carry it out."""
         if consumer.is_gone:
             return
-        if self._held is not None:
+        if self.is_held:
             self._held.append((consumer, step, now_ns))
             return
-        if consumer.wants_messages and self._is_unread(consumer):
+        remote = self._account.remote
+        may_be_unread = self._broker.crowds.may_be_unread or (
+            remote is not None and remote.may_be_behind
+        )
+        if may_be_unread and consumer.wants_messages and self._is_unread(consumer):
             self._go_on(consumer)
         out = consumer.step(step, now_ns)
         if out.failure:
@@ -433,7 +455,7 @@ class ConsumerRunner:
                 self._queue.propose_unawaited(out.records)
             if out.answered or out.events or consumers.has_news:
                 self._conclude(consumer, out)
-        if out.records and consumers.has_unwritten and not self._is_flush_planned:
+        if out.records and not self._is_flush_planned and consumers.has_unwritten:
             self._plan_flush()
         if not consumer.is_gone:
             consumers.note_waiting(consumer)
@@ -447,15 +469,14 @@ class ConsumerRunner:
             self._conclude(consumer, out)
 
     def _send(self, out: Outbox) -> None:
-        broker, index = self._broker, self._account.index
+        broker, account = self._broker, self._account
         for send in out.sends:
-            route = index.match(send.to)
             if isinstance(send, Messages):
                 broker.send_messages(
-                    route, send.subjects, send.replies, send.headers, send.payloads, send.to
+                    account, send.subjects, send.replies, send.headers, send.payloads, send.to
                 )
             else:
-                broker.send(route, send.to, send.reply, b"", send.header)
+                broker.send(account, send.to, send.reply, b"", send.header)
 
     def _conclude(self, consumer: Consumer, out: Outbox) -> None:
         """Confirm acknowledgements, which waits for their records, and tell of the step."""
@@ -496,8 +517,8 @@ class ConsumerRunner:
 
     def _is_unread(self, consumer: Consumer) -> bool:
         """Whether a receiver has too many unread bytes to be sent more for now."""
-        is_unread, match = self._broker.is_unread, self._account.index.match
-        return any(is_unread(match(subject), subject) for subject in consumer.receivers())
+        is_unread, account = self._broker.is_unread, self._account
+        return any(is_unread(account, subject) for subject in consumer.receivers())
 
     # --- the journal ---------------------------------------------------------------------------
 
@@ -508,24 +529,27 @@ class ConsumerRunner:
 
     def _flush(self) -> None:
         self._is_flush_planned = False
-        if self._held is None:
+        if not self.is_held:
             self.flush()
         else:
             # The deletion of a consumer is written together with the removal of its messages.
             self._is_flush_held = True
 
-    def flush(self) -> bool:
-        """Write the waiting records of consumers. Returns whether all of them were written."""
-        consumers = self._stream.consumers
-        if self._stream.log.offline:
+    def flush(self) -> StoreError | None:
+        """Write the waiting records of consumers, and removals of messages, to the journal.
+
+        Returns the error if some could not be written; on a full disk they wait for room.
+        """
+        consumers, log = self._stream.consumers, self._stream.log
+        if log.offline:
             # The log accepts no writes any more, and waiting records would only pile up.
-            return not (consumers.take_unwritten() or consumers.is_owed)
+            is_lost = bool(consumers.take_unwritten()) or log.has_queued_journal
+            return OfflineError(log.offline) if is_lost else None
         try:
             consumers.flush()
-        except DiskFullError:
-            # A full disk is reported once, and not for every record.
-            return False
         except StoreError as error:
-            self._failed(str(error))
-            return False
-        return True
+            if not isinstance(error, DiskFullError):
+                # A full disk is reported once, and not for every record.
+                self._failed(str(error))
+            return error
+        return None

@@ -5,8 +5,8 @@
     stream_store      the logs of streams, by account and name
     recovery          streams brought back when the server starts
     limits            how much accounts may store
-    hosted_streams    streams created, changed and deleted
-    hosted_consumers  consumers created, changed and deleted
+    stream_set_runner the set of streams: streams created and deleted
+    hosted_streams    streams opened, changed and closed
     runner            streams at work
     api_service       requests and their replies
     backups/          snapshots and restores
@@ -20,7 +20,8 @@ from typing import Final, final
 from headwater.base.ids import base62
 from headwater.base.invariants import check
 from headwater.jetstream.account import JetStreamAccount
-from headwater.jetstream.api.keepers import ApiSettings, Keepers
+from headwater.jetstream.api.cluster_documents import GroupState
+from headwater.jetstream.api.keepers import ApiSettings, Keepers, find_no_group
 from headwater.jetstream.api.streams import StreamApi
 from headwater.jetstream.consumers.acks import ACK_PREFIX
 from headwater.jetstream.consumers.push import FLOW_PREFIX
@@ -45,16 +46,23 @@ from headwater.server.streams.facts import StreamFacts
 from headwater.server.streams.hosted_streams import HostedStreams
 from headwater.server.streams.runners import StreamRunners
 from headwater.server.streams.storage.limits import ServerLimits
-from headwater.server.streams.storage.recovery import recover_stream, report_recovered
+from headwater.server.streams.storage.recovery import (
+    recover_set,
+    recover_stream,
+    report_recovered,
+)
 from headwater.server.streams.storage.resources import (
     TEMPORARY_WARNING,
+    Resources,
     banner,
     foreign_accounts,
     resources_of,
 )
 from headwater.server.streams.storage.stream_set_log import StreamKey
 from headwater.server.streams.storage.stream_store import StreamStore
+from headwater.server.streams.stream_set_runner import StreamSetRunner
 from headwater.store.log.message_log import StoreError
+from headwater.store.store import Store
 from headwater.wire.info import NATS_VERSION
 
 # Stands for 0 in the configuration.
@@ -67,7 +75,8 @@ CONSUMER_NAME_SIZE: Final = 8
 class StreamHost:
     """All streams of a server. Opening raises OperatingError.
 
-    `next_cid` gives ids to the clients by which the server itself subscribes in accounts.
+    `next_cid` gives ids to the clients by which the server itself subscribes in accounts;
+    `is_announced` has clients of all servers of a cluster reach the streams.
     """
 
     def __init__(
@@ -79,6 +88,7 @@ class StreamHost:
         accounts: Accounts,
         server: ServerTitle,
         next_cid: Callable[[], int],
+        is_announced: bool = False,
     ) -> None:
         self._options = options
         self._environment = environment
@@ -86,6 +96,7 @@ class StreamHost:
         self._broker = broker
         self._accounts = accounts
         self._server = server
+        self._is_announced = is_announced
         resources = resources_of(options.jetstream, environment)
         self._limits = ServerLimits(options, resources)
         self._limits.check_accounts()
@@ -94,42 +105,47 @@ class StreamHost:
         self.accounts: dict[str, JetStreamAccount] = {}
         # The accounts in which requests are answered, with JetStream or without.
         self._listening: set[Account] = set()
-        self._files = StreamStore(options.jetstream, resources, environment)
+        self.files = StreamStore(options.jetstream, resources, environment)
         self._advisories = Advisories(
             server, accounts, broker, environment.clock, environment.entropy
         )
         self.runners = StreamRunners(
-            self._files.store,
+            self.files.store,
             environment,
             broker,
             options.jetstream.sync_interval_s,
             log,
             self._advisories,
-            RoomLimits(
-                options.jetstream.max_buffered_messages,
-                options.jetstream.max_buffered_bytes,
-                options.max_control_line,
-            ),
+            _room_limits(options),
         )
         self._subscriptions = OwnSubscriptions(lambda account: own_client(next_cid(), account))
         self.streams = HostedStreams(
-            self._files,
+            self.accounts,
+            self.files,
             self.runners,
             self._subscriptions,
             self._advisories,
             self._home_of,
             self._stream_deleted,
+            server.domain,
+            is_announced,
         )
-        self._api = ApiService(self.runners, self._subscriptions, self._advisories, server.domain)
+        self.stream_set = StreamSetRunner(self.files.set_log, self.streams)
+        self.api = ApiService(
+            self.runners, self.stream_set, self._subscriptions, self._advisories, server.domain
+        )
         self._transfers = self._new_transfers()
+        # Finds the group of a stream. A server of a cluster has another one.
+        self.find_group: Callable[[str, str], GroupState | None] = find_no_group
         self._keepers = Keepers(
             storage=self._limits,
             streams=self.streams,
             backups=self._transfers,
             generate_name=partial(base62, environment.entropy, CONSUMER_NAME_SIZE),
             now_ns=environment.clock.wall_ns,
+            find_group=lambda account, stream: self.find_group(account, stream),
         )
-        self.facts = StreamFacts(self.accounts, self._limits, self._files, self.runners)
+        self.facts = StreamFacts(self.accounts, self._limits, self.files, self.runners)
 
     def _new_room(self) -> ServerRoom:
         options, environment = self._options, self._environment
@@ -156,29 +172,30 @@ class StreamHost:
             self._advisories,
             self._server.domain,
         )
-        staging = Staging(self._files, self._limits, self.runners, self.streams, self._api.api_of)
+        staging = Staging(self.files, self._limits, self.runners, self.stream_set, self.api.api_of)
         return Transfers(server, staging, self._home_of)
 
     # --- life ----------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Recover every stream and answer requests."""
+        recover_set(self.files, self.stream_set)
         self._announce()
         for account in self._accounts.all():
             self._listen(account)
-        recovered = [self._recover(key) for key in self._files.recoverable_streams()]
+        recovered = [self._recover(key) for key in self.files.recoverable_streams()]
         try:
-            self._files.store.finish_redo()
+            self.files.store.finish_redo()
         except StoreError as error:
             self._log.error(f"JetStream: {error}")
         for found in recovered:
             if found is not None:
                 self.streams.run(*found)
-        self._files.forget_bodies()
+        self.files.forget_bodies()
         self.runners.start()
 
     def _announce(self) -> None:
-        log, store, resources = self._log, self._files.store, self._limits.resources
+        log, store, resources = self._log, self.files.store, self._limits.resources
         if resources.is_temporary:
             log.warn(TEMPORARY_WARNING)
         for line in banner(self._options.jetstream, resources):
@@ -194,23 +211,24 @@ class StreamHost:
                 f"{', '.join(foreign)}: they are not read and stay as they are"
             )
 
-    def _recover(self, key: StreamKey) -> tuple[JetStreamAccount, Stream] | None:
-        """A stream of the store in its account; None, with a line in the log, if it cannot run."""
+    def _recover(self, key: StreamKey) -> tuple[JetStreamAccount, Stream, bytes] | None:
+        """A stream of the store with its account and its incarnation; None, with a line in the log,
+        if it cannot run."""
         account = self.accounts.get(key.account)
         has_key = bool(self._options.jetstream.encryption_key)
         now_ns = self._environment.clock.wall_ns()
-        stream = recover_stream(self._files, key, account, now_ns, self._log, has_key)
+        stream = recover_stream(self.files, key, account, now_ns, self._log, has_key)
         if stream is None or account is None:
             return None
-        report_recovered(self._files, key, stream, self._log)
-        return account, stream
+        report_recovered(self.files, key, stream, self._log)
+        return account, stream, self.files.store.logs[str(key)].identity
 
     def reload(self, options: Options) -> None:
         """Take over the limits of a new configuration, of the server and of accounts."""
         self._options = options
         self._room.max_payload = options.max_payload
         self._limits.configure(options, self._limits.resources.raised(options.jetstream))
-        self._api.configure(self._api_settings())
+        self.api.configure(self._api_settings())
         for name, state in self.accounts.items():
             limits = self._limits.of_account(name)
             if limits is None:
@@ -225,6 +243,16 @@ class StreamHost:
             elif account.name not in self.accounts:
                 self._enable(account)
 
+    @property
+    def resources(self) -> Resources:
+        """The storage that streams may use."""
+        return self._limits.resources
+
+    @property
+    def store(self) -> Store:
+        """The store of the streams, and of the server's consensus groups."""
+        return self.files.store
+
     def end_consumers(self) -> None:
         """Tell clients that wait for messages that the server stops."""
         self.runners.end_consumers()
@@ -235,10 +263,10 @@ class StreamHost:
         self._transfers.stop()
         self.runners.stop()
         try:
-            self._files.store.close()
+            self.files.store.close()
         except StoreError as error:
             self.runners.failed(str(error))
-        self._api.stop()
+        self.api.stop()
 
     @property
     def is_busy(self) -> bool:
@@ -251,7 +279,7 @@ class StreamHost:
         """Answer requests in an account, with JetStream or without."""
         self._listening.add(account)
         self._enable(account)
-        self._api.listen(account, is_system=account is self._accounts.system)
+        self.api.listen(account, is_system=account is self._accounts.system)
 
     def _enable(self, account: Account) -> None:
         """Give an account the JetStream that its configuration allows, if any."""
@@ -260,7 +288,7 @@ class StreamHost:
             return
         state = self.accounts[account.name] = JetStreamAccount(account.name, limits, self._room)
         self._serve_acks(account)
-        self._api.add_api(StreamApi(state, self._keepers, self._api_settings()))
+        self.api.add_api(StreamApi(state, self._keepers, self._api_settings()))
 
     def _api_settings(self) -> ApiSettings:
         options = self._options.jetstream
@@ -281,8 +309,10 @@ class StreamHost:
             return self.runners.find_consumers(account.name, stream_name)
 
         inlet = AckInlet(account, self._broker, find, self._server.domain)
-        self._subscriptions.take_in(account, ACK_PREFIX + b">", inlet.ingest)
-        self._subscriptions.serve(account, FLOW_PREFIX + b">", inlet.confirm_flow)
+        acks = self._subscriptions.take_in(account, ACK_PREFIX + b">", inlet.ingest)
+        flow = self._subscriptions.serve(account, FLOW_PREFIX + b">", inlet.confirm_flow)
+        # Each stream announces its own part of them.
+        acks.serves_peers = flow.serves_peers = self._is_announced
 
     def _home_of(self, account_name: str) -> Account:
         """The subject space of an account that has JetStream."""
@@ -293,10 +323,15 @@ class StreamHost:
 
     def _has_listener(self, account_name: str, subject: bytes) -> bool:
         account = self._accounts.get(account_name)
-        if account is None:
-            return False
-        route = account.index.match(subject)
-        return bool(route.plain or route.groups)
+        return account is not None and account.is_heard(subject)
 
     def _stream_deleted(self, stream: Stream) -> None:
         self._transfers.stream_deleted(stream)
+
+
+def _room_limits(options: Options) -> RoomLimits:
+    """The publishes that a stream may have gathered, by the options."""
+    jetstream = options.jetstream
+    return RoomLimits(
+        jetstream.max_buffered_messages, jetstream.max_buffered_bytes, options.max_control_line
+    )

@@ -63,10 +63,9 @@ class ManyReplies:
         self._send_some()
 
     def _send_next(self) -> None:
-        route = self._account.index.match(self._subject)
-        if not route.fan_out or not self._is_wanted():
+        if not self._account.is_heard(self._subject) or not self._is_wanted():
             return
-        if self._broker.is_unread(route, self._subject) or not self._is_free():
+        if self._broker.is_unread(self._account, self._subject) or not self._is_free():
             self._scheduler.call_later(UNREAD_LOOK_S, self._send_next)
             return
         self._send_some()
@@ -105,6 +104,5 @@ class ManyReplies:
             subjects = [self._subject] * len(blocks)
             self._broker.send_replies(self._account, subjects, payloads, blocks)
             return
-        route = self._account.index.match(self._subject)
         for block, payload in zip(blocks, payloads, strict=True):
-            self._broker.send(route, self._subject, None, payload, block)
+            self._broker.send(self._account, self._subject, None, payload, block)

@@ -6,6 +6,7 @@ from typing import final
 from headwater.base.sliced import Work
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.proposal import Proposal
+from headwater.jetstream.records import Record
 
 
 @final
@@ -21,7 +22,7 @@ class Request:
 
     def __init__(
         self,
-        decide: Callable[[], Work[Proposal | None]],
+        decide: Callable[[], Work[Proposal[Record] | None]],
         refuse: Callable[[ApiError], object],
         waits_for_commit: bool = True,
     ) -> None:

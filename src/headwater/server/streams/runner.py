@@ -19,9 +19,10 @@ from typing import Final, Protocol, TypeAlias, final
 from headwater.base.clock import NS_PER_S
 from headwater.base.sliced import Sliced, Work
 from headwater.jetstream import error_codes
-from headwater.jetstream.committers import Committer
+from headwater.jetstream.committers import Committer, Quorum
 from headwater.jetstream.config.stream_config import StreamConfig
 from headwater.jetstream.consumers.machine import Consumer
+from headwater.jetstream.consumers.records import ConsumerDeleted
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.group import Group
 from headwater.jetstream.proposal import (
@@ -37,14 +38,14 @@ from headwater.jetstream.proposal import (
     Proposal,
     StreamReconfigured,
 )
-from headwater.jetstream.records import Published, Record
+from headwater.jetstream.records import Configured, Published, Purged, Record, Removed, Skipped
 from headwater.jetstream.streams.look_ahead import IN_FLIGHT_MESSAGES_MAX
 from headwater.jetstream.streams.publishing.incoming import Incoming
 from headwater.jetstream.streams.stream import Stream
 from headwater.runtime.environment import Scheduler
 from headwater.server.core.accounts import Account
 from headwater.server.core.broker import Broker
-from headwater.server.core.client import Subscription
+from headwater.server.core.client import Inlet
 from headwater.server.core.ingest import (
     TOO_MANY_REQUESTS,
     Excess,
@@ -58,6 +59,7 @@ from headwater.server.streams.advisories import Advisories
 from headwater.server.streams.awaited_reads import AwaitedReads
 from headwater.server.streams.consumer_runner import ConsumerRunner
 from headwater.server.streams.due_times import DueTimes
+from headwater.server.streams.leader_subscriptions import LeaderSubscriptions
 from headwater.server.streams.requests import Request, refuse_nothing
 from headwater.server.streams.storage.disk_watch import DiskWatch
 from headwater.store.errors import DiskFullError, StoreError
@@ -97,7 +99,7 @@ class Runners(Protocol):
         """Plan the next due work of a stream."""
         ...
 
-    def new_committer(self, runner: "StreamRunner", mode: SyncMode | None) -> Committer:
+    def new_committer(self, runner: "StreamRunner", mode: SyncMode | None) -> Committer[Record]:
         """The committer for a sync mode."""
         ...
 
@@ -112,6 +114,7 @@ class StreamRunner:
         "_deciding",
         "_due",
         "_group",
+        "_is_deposed",
         "_is_working",
         "_reconfigured",
         "_refusals_logged_ns",
@@ -133,16 +136,18 @@ class StreamRunner:
         stream: Stream,
         mode: SyncMode | None,
         reconfigured: Callable[["StreamRunner", StreamConfig], object],
+        quorum: Quorum | None = None,
     ) -> None:
         """`mode` is None for a stream in memory. `reconfigured` is called with the configuration
-        that the stream had before."""
+        that the stream had before. `quorum` is the committer of a stream on several servers."""
         self._runners = runners
         self.account = account
         self.stream = stream
         self._reconfigured = reconfigured
-        self._committer = runners.new_committer(self, mode)
-        self._group = Group(stream, self, self._committer.committed)
-        stream.consumers.commits_later = self._committer.commits_later
+        self._committer: Committer[Record] = quorum or runners.new_committer(self, mode)
+        self._group: Group[Record, ApiError] = Group(stream, self, self._committer.committed)
+        if self._committer.commits_later:
+            stream.consumers.commit_later()
         self.ingest = Ingest(self)
         self.reads = AwaitedReads(runners.scheduler)
         self.consumers = ConsumerRunner(
@@ -156,26 +161,31 @@ class StreamRunner:
             self,
             runners.failed,
         )
-        self.subscriptions: list[Subscription] = []
+        # There while clients reach the stream.
+        self.subscriptions: LeaderSubscriptions | None = None
         self._room = Room(runners.room_limits)
         # Publishes and requests that are not decided yet, in order.
         self._undecided: deque[Step] = deque()
         # The request that is being decided in slices, and the rest of that work.
-        self._deciding: tuple[Request, Sliced[Proposal | None]] | None = None
+        self._deciding: tuple[Request, Sliced[Proposal[Record] | None]] | None = None
         # The time of the last log line about refused publishes, by the limit they met.
         self._refusals_logged_ns: dict[Excess, int] = {}
         # The change of a consumer in flight: until it is applied, consumers take no step.
-        self._changing: Proposal | None = None
+        self._changing: Proposal[Record] | None = None
         # Whether long work is under way in slices.
         self._is_working = False
+        # Whether another server leads the stream, so that nobody is answered here any more.
+        self._is_deposed = False
         # The due work in flight: until it is applied, the stream would decide it again.
-        self._due: Proposal | None = None
+        self._due: Proposal[Record] | None = None
 
     # --- publishes -----------------------------------------------------------------------------
 
-    def process(self, ingest: Ingest) -> None:
+    def process(self, inlet: Inlet) -> None:
         """Decide the messages that were published in this turn."""
-        incoming = ingest.take()
+        incoming = inlet.take()
+        if self._is_deposed:
+            return
         if len(incoming.subjects) <= IN_FLIGHT_MESSAGES_MAX:
             self._process_part(incoming)
             return
@@ -183,10 +193,11 @@ class StreamRunner:
             # Part by part: the messages of one that are answered make room for the next.
             self._process_part(part)
 
-    def _process_part(self, part: Incoming) -> None:
-        incoming, refused, excess = self._room.admit(part)
-        if excess is not None:
-            self._refuse_excess(refused, excess)
+    def _process_part(self, incoming: Incoming) -> None:
+        if not self._room.has_room(incoming):
+            incoming, refused, excess = self._room.admit(incoming)
+            if excess is not None:
+                self._refuse_excess(refused, excess)
         if incoming.subjects:
             if self._undecided or not self._can_decide(incoming):
                 self._wait(incoming)
@@ -196,7 +207,7 @@ class StreamRunner:
     def _refuse_excess(self, replies: list[bytes], excess: Excess) -> None:
         """Answer publishes that there is no room for, also if the stream sends no acks."""
         stream, runners = self.stream, self._runners
-        answer = stream.refusal(ApiError.of(error_codes.STREAM_TOO_MANY_REQUESTS))
+        answer = stream.publishing.acks.refusal(ApiError.of(error_codes.STREAM_TOO_MANY_REQUESTS))
         count = len(replies)
         blocks = [TOO_MANY_REQUESTS] * count
         runners.broker.send_replies(self.account, replies, [answer] * count, blocks)
@@ -212,15 +223,16 @@ class StreamRunner:
     def _decide(self, incoming: Incoming) -> None:
         """Decide publishes by the state that the stream has now."""
         stream = self.stream
-        lookup = stream.long_lookup(incoming)
-        if lookup is not None:
-            self._decide_behind_lookup(incoming, *lookup)
-            return
-        if stream.log.offline or stream.log.is_full:
+        if max(incoming.header_sizes) > 0:
+            lookup = stream.publishing.long_lookup(incoming)
+            if lookup is not None:
+                self._decide_behind_lookup(incoming, *lookup)
+                return
+        if not stream.log.is_writable:
             # A duplicate is refused too: the message that it repeats may never become durable.
-            self._send(stream.refuse(incoming, self._failure()))
+            self._send(stream.publishing.refuse(incoming, self._failure()))
             return
-        self.propose(stream.decide(incoming, self._runners.now_ns()), incoming)
+        self.propose(stream.publishing.decide(incoming, self._runners.now_ns()), incoming)
 
     def _decide_behind_lookup(self, incoming: Incoming, position: int, pattern: bytes) -> None:
         """Compare subjects with a pattern that a publish names, some at a time, before the publish
@@ -256,7 +268,8 @@ class StreamRunner:
 
     def _can_decide(self, step: Step) -> bool:
         """Whether a step can be decided by the state that the stream has now."""
-        if not self._group:
+        group = self._group
+        if not group.in_flight and group.applying is None:
             return self._deciding is None
         if self.is_held:
             return False
@@ -309,16 +322,16 @@ class StreamRunner:
 
     # --- proposals -----------------------------------------------------------------------------
 
-    def propose(self, proposal: Proposal, incoming: Incoming | None = None) -> None:
+    def propose(self, proposal: Proposal[Record], incoming: Incoming | None = None) -> None:
         """Put records into the log, and carry out the effects when the committer agrees.
 
         `incoming` are the publishes that the proposal answers.
         """
         group, committer = self._group, self._committer
-        if proposal.records and not (committer.commits_later or group):
+        if proposal.records and not (committer.commits_later or group.in_flight or group.applying):
             committer.commit([proposal], is_behind=False)
             group.propose_committed(proposal)
-            if group:
+            if group.in_flight or group.applying:
                 self._wait_for_group(proposal, incoming)
             return
         group.propose(proposal)
@@ -333,12 +346,12 @@ class StreamRunner:
     def propose_unawaited(self, records: list[Record]) -> None:
         """Put records of consumers into the log, which no one waits for."""
         group = self._group
-        if group or self._committer.commits_later:
+        if group.in_flight or group.applying or self._committer.commits_later:
             self.propose(Proposal(records, is_awaited=False))
         else:
             group.apply_unawaited(records)
 
-    def _wait_for_group(self, proposal: Proposal, incoming: Incoming | None) -> None:
+    def _wait_for_group(self, proposal: Proposal[Record], incoming: Incoming | None) -> None:
         """Count the publishes of a proposal in flight, and go on with long work in slices."""
         group = self._group
         if incoming is not None and proposal.index > group.applied:
@@ -371,7 +384,7 @@ class StreamRunner:
         """Whether a proposal waits for a commit."""
         return bool(self._group)
 
-    def release(self, proposal: Proposal) -> None:
+    def release(self, proposal: Proposal[Record]) -> None:
         """Carry out the effects of a proposal whose records are applied."""
         if proposal.held_messages:
             self._room.hold(-proposal.held_messages, -proposal.held_bytes)
@@ -379,40 +392,78 @@ class StreamRunner:
             self._due = None
         if proposal is self._changing:
             self._changing = None
-        if not self._committer.commits_later or self.consumers.flush():
-            # Otherwise the files lack records of consumers, and get them again after a crash.
-            self._committer.note_applied(proposal.index)
-        if proposal.records:
-            self._show(proposal)
+        error = None
+        if self._committer.commits_later:
+            error = self.consumers.flush()
+            if error is None:
+                # Otherwise the files lack a part of the entry, and get it again after a crash.
+                self._committer.note_applied(proposal.index)
+        elif proposal.records and self.stream.log.has_queued_journal:
+            error = self._write_removals()
+        if error is not None:
+            self._note_failure(proposal, error)
+        stream, consumers = self.stream, self.consumers
+        if self.reads.waiting:
+            self.reads.advance(stream.visible_sequence)
+        if proposal.records and stream.consumers.by_name:
+            self._deliver(proposal)
         self._send(proposal)
         if proposal.effects:
             self._carry_out_effects(proposal)
-        self._runners.note_due(self)
-        if self.consumers.is_held and self._changing is None and not self._is_working:
-            self.consumers.release()
+        if stream.due.next_ns():
+            self._runners.note_due(self)
+        if consumers.is_held and self._changing is None and not self._is_working:
+            consumers.release()
 
-    def _show(self, proposal: Proposal) -> None:
-        """Answer reads and deliver to consumers that wait for messages that became visible."""
-        self.reads.advance(self.stream.visible_sequence)
-        if self.stream.consumers.by_name:
-            for record in proposal.records:
-                if isinstance(record, Published):
-                    self.consumers.published(record.batch.subjects)
+    def _note_failure(self, proposal: Proposal[Record], error: StoreError) -> None:
+        """Have a request refused whose removals could not be written.
+
+        Messages are stored, whatever has to leave because of them.
+        """
+        if any(isinstance(record, Removed | Purged | Configured) for record in proposal.records):
+            proposal.failure = proposal.failure or error
+
+    def _write_removals(self) -> StoreError | None:
+        """Write the removals that records have caused to the journal, before anybody is told.
+
+        Returns the error if they could not be written; on a full disk they wait for room.
+        """
+        try:
+            self.stream.log.write_journal()
+        except StoreError as error:
+            if not isinstance(error, DiskFullError):
+                self._runners.failed(str(error))
+            return error
+        return None
+
+    def _deliver(self, proposal: Proposal[Record]) -> None:
+        """Deliver to consumers that wait for messages that became visible."""
+        for record in proposal.records:
+            if isinstance(record, Published):
+                self.consumers.published(record.batch.subjects)
+        if self.stream.consumers.has_news:
             self.consumers.tell_events()
 
-    def _send(self, proposal: Proposal) -> None:
+    def _send(self, proposal: Proposal[Record]) -> None:
         broker = self._runners.broker
         for subject, header, body in proposal.republished:
-            broker.send(self.account.index.match(subject), subject, None, body, header)
-        if proposal.reply_subjects:
-            broker.send_replies(self.account, proposal.reply_subjects, proposal.replies)
+            broker.send(self.account, subject, None, body, header)
+        subjects = proposal.reply_subjects
+        if len(subjects) == 1:
+            broker.send_reply(self.account, subjects[0], proposal.replies[0])
+        elif subjects:
+            broker.send_replies(self.account, subjects, proposal.replies)
+        if proposal.abandoned:
+            self._tell_abandoned(proposal)
+
+    def _tell_abandoned(self, proposal: Proposal[Record]) -> None:
         for batch_id, reason in proposal.abandoned:
             self._runners.advisories.batch_abandoned(
                 self.account, self.stream.name, batch_id, reason
             )
 
-    def _carry_out_effects(self, proposal: Proposal) -> None:
-        if not self.consumers.flush() and proposal.failure is None:
+    def _carry_out_effects(self, proposal: Proposal[Record]) -> None:
+        if self.consumers.flush() is not None and proposal.failure is None:
             proposal.failure = self._failure()
         for effect in proposal.effects:
             if isinstance(effect, Answered):
@@ -446,15 +497,21 @@ class StreamRunner:
 
     def confirm(self, reply_subjects: list[bytes]) -> None:
         """Answer acknowledgements when they are as durable as the messages of the stream."""
-        self.consumers.flush()
-        if self.stream.log.offline or self.stream.consumers.is_owed:
-            # They never will be. The client tries again, and gets an answer after a restart.
+        if self.consumers.flush() is not None or self.stream.log.offline:
+            # They may never be. The client tries again, and gets an answer when there is room or
+            # after a restart.
             return
         self.propose(Proposal(effects=(Confirmed(reply_subjects),), needs_entry=True))
 
-    def application_failed(self, error: StoreError) -> None:
-        """Report that the disk failed while a record was applied."""
-        self._runners.failed(str(error))
+    def application_failed(self, record: Record, error: StoreError) -> bool:
+        """Report that the disk failed while a record was applied. Returns whether the record holds.
+
+        The log went offline amid the application. Messages are stored by then, and a deleted
+        consumer is gone; messages that have to leave because of them leave after a restart.
+        """
+        if not isinstance(error, DiskFullError):
+            self._runners.failed(str(error))
+        return isinstance(record, Published | Skipped | ConsumerDeleted)
 
     # --- long work -----------------------------------------------------------------------------
 
@@ -516,7 +573,12 @@ class StreamRunner:
         due_ns = stream.due.next_ns()
         if not due_ns or self._due is not None or self.is_held:
             return 0
-        if stream.log.is_full and (stream.is_behind or not stream.only_lets_go):
+        ahead = stream.look_ahead
+        if ahead.needs_commit or ahead.is_reconfigured:
+            # Messages behind a record whose effects are not foreseen have no sequence yet, and
+            # those behind an update expire by the limits that it sets.
+            return 0
+        if stream.log.is_full and not stream.only_lets_go:
             # The stream is looked at again when there is room.
             return 0
         return due_ns
@@ -532,13 +594,15 @@ class StreamRunner:
 
     # --- the disk ------------------------------------------------------------------------------
 
-    def storing_failed(self, proposal: Proposal, error: StoreError) -> ApiError:
+    def storing_failed(self, proposal: Proposal[Record], error: StoreError) -> ApiError:
         """Refuse the part of a proposal that the log could not store. Returns the refusal for the
         entries behind it."""
         if not isinstance(error, DiskFullError):
             self._runners.failed(str(error))
+        proposal.failure = error
         failure = self._failure()
-        proposal.refuse_after(self.stream.log.last_sequence, self.stream.refusal(failure))
+        answer = self.stream.publishing.acks.refusal(failure)
+        proposal.refuse_after(self.stream.log.last_sequence, answer)
         self._committer.cut(proposal)
         return failure
 
@@ -556,12 +620,6 @@ class StreamRunner:
 
     def go_on(self) -> None:
         """Do the work that had to wait for room on the disk."""
-        try:
-            self.stream.let_go()
-        except DiskFullError:
-            return
-        except StoreError as error:
-            self._runners.failed(str(error))
         self.consumers.flush()
         self.consumers.tell_events()
         self._runners.note_due(self)
@@ -592,20 +650,45 @@ class StreamRunner:
             step = self._undecided.popleft()
             if isinstance(step, Incoming):
                 self._room.hold(-len(step), -size_of(step))
-                self._send(self.stream.refuse(step, error))
+                self._send(self.stream.publishing.refuse(step, error))
             else:
                 step.refuse(error)
 
-    def refuse(self, proposal: Proposal, error: ApiError) -> None:
+    def step_down(self) -> None:
+        """Cease to work, because another server leads the stream from now on.
+
+        Entries that are committed are applied to their end. Nobody is answered whose entry is not:
+        the next leader may commit it, or not.
+        """
+        if self._deciding is not None:
+            self._deciding[1].give_up()
+            self._deciding = None
+        while self._group.is_applying:
+            self._group.apply_more()
+        self._is_deposed = True
+        self._undecided.clear()
+        self._is_working = False
+        self._changing = self._due = None
+        self.stream.log.is_held = False
+        self._group.retreat(ApiError.of(error_codes.CLUSTER_NOT_AVAIL))
+        self.stream.publishing.drop_batches()
+        self.consumers.rest_all()
+        self.reads.answer_all()
+
+    def refuse(self, proposal: Proposal[Record], error: ApiError) -> None:
         """Answer a proposal whose records will never be applied."""
+        if self._is_deposed:
+            return
         if proposal is self._changing:
             self._changing = None
             self.consumers.release()
         if proposal.held_messages:
             self._room.hold(-proposal.held_messages, -proposal.held_bytes)
         if proposal.reply_subjects:
-            answers = [self.stream.refusal(error)] * len(proposal.reply_subjects)
+            answers = [self.stream.publishing.acks.refusal(error)] * len(proposal.reply_subjects)
             self._runners.broker.send_replies(self.account, proposal.reply_subjects, answers)
+        # Batches are gone, whether or not other messages are stored.
+        self._tell_abandoned(proposal)
         for effect in proposal.effects:
             if isinstance(effect, Answered):
                 effect.refuse(error)
@@ -617,13 +700,15 @@ class StreamRunner:
             self._deciding[1].give_up()
         self._group.close_application()
 
-    def end(self) -> None:
+    def end(self, with_stream: bool = True) -> None:
         """Break every reference cycle of a deleted stream, so that its memory is freed.
 
         An inlet that is still to be processed in this turn keeps the runner until then, and a timer
-        the runner of consumers; neither of them uses the stream any more.
+        the runner of consumers; neither of them uses the stream any more. The stream itself stays
+        if its server ceases to lead it.
         """
         del self.ingest, self._committer
         self._group.break_cycles()
         self.consumers.break_cycles()
-        self.stream.break_cycles()
+        if with_stream:
+            self.stream.break_cycles()

@@ -6,12 +6,19 @@ have work to do at a time.
 
 from collections.abc import Callable
 from functools import partial
-from typing import Final, final
+from typing import Final, Protocol, final
 
 from headwater.base.emptying import Container, emptying
 from headwater.base.sliced import Sliced
-from headwater.jetstream.committers import Committer, Deferred, Synced, Written
+from headwater.jetstream.committers import (
+    Committer,
+    Deferred,
+    StreamEntries,
+    Synced,
+    Written,
+)
 from headwater.jetstream.consumers.machine import Consumer
+from headwater.jetstream.records import Record
 from headwater.runtime.environment import Environment
 from headwater.runtime.file_watch import FileWatch
 from headwater.runtime.fsync import SyncDriver
@@ -38,6 +45,18 @@ DUE_S_MAX: Final = 1.0
 UNAWAITED_S_MAX: Final = 0.005
 
 
+class GroupDriver(Protocol):
+    """The consensus groups of a server, whose logs are in the store of its streams."""
+
+    def committed(self) -> None:
+        """Note that the store has written, and synced where it was asked to."""
+        ...
+
+    def failed(self) -> None:
+        """Note that the disk has failed."""
+        ...
+
+
 @final
 class StreamRunners:
     """All runners of a server, by account and name of their stream."""
@@ -60,7 +79,8 @@ class StreamRunners:
         # The runners with steps or changes that wait for a commit.
         self._awaiting: dict[StreamRunner, None] = {}
         self._store = store
-        self._clock = environment.clock
+        # The time, as messages carry it. Not a method, which would be one more call for a publish.
+        self.now_ns = environment.clock.wall_ns
         self.scheduler = environment.scheduler
         self.slices = SliceTurns(self.scheduler)
         self._log = log
@@ -76,6 +96,8 @@ class StreamRunners:
         self.consumer_timers: DueTimes[Consumer] = DueTimes(
             self.scheduler, self.now_ns, delay_s_min=TIMER_S_MIN, turn_max=DUE_MAX
         )
+        # The consensus groups, on a server of a cluster.
+        self.groups: GroupDriver | None = None
         # Whether a commit of entries that nobody waits for is planned.
         self._is_commit_planned = False
         # A commit that is wanted while runners are told of one, or after the stop, is the next one.
@@ -176,15 +198,13 @@ class StreamRunners:
 
     # --- clock and disk ------------------------------------------------------------------------
 
-    def now_ns(self) -> int:
-        """The time, as messages carry it."""
-        return self._clock.wall_ns()
-
     def failed(self, reason: str) -> None:
         """Log a failure of the disk and refuse the steps of the streams that are offline by now."""
         self._log.error(f"JetStream: {reason}")
         for runner in [*self._by_key.values()]:
             runner.give_up()
+        if self.groups is not None and self._store.groups.offline:
+            self.groups.failed()
 
     def disk_is_full(self, reason: str, since_ns: int) -> None:
         """Log and advise that messages are refused from now on."""
@@ -205,13 +225,13 @@ class StreamRunners:
         """Whether a sync is under way off the loop."""
         return self._driver.is_busy
 
-    def new_committer(self, runner: StreamRunner, mode: SyncMode | None) -> Committer:
+    def new_committer(self, runner: StreamRunner, mode: SyncMode | None) -> Committer[Record]:
         """The committer for a sync mode; a stream in memory has none."""
         log = runner.stream.log
         if mode is SyncMode.ALWAYS and isinstance(log, FileLog):
             return Synced(
-                runner.stream,
                 log,
+                StreamEntries(runner.stream, log).add,
                 partial(self._await_commit, runner),
                 self._await_commit_soon,
             )
@@ -219,7 +239,7 @@ class StreamRunners:
 
     def _await_commit(self, runner: StreamRunner) -> None:
         self._awaiting[runner] = None
-        self.commit_wanted()
+        self.want_commit()
 
     def _await_commit_soon(self) -> None:
         """Have entries that nobody waits for committed a few milliseconds later."""
@@ -229,9 +249,9 @@ class StreamRunners:
 
     def _commit_soon(self) -> None:
         self._is_commit_planned = False
-        self.commit_wanted()
+        self.want_commit()
 
-    def commit_wanted(self) -> None:
+    def want_commit(self) -> None:
         """Ask for a commit."""
         if self._is_telling or self._is_stopped:
             self._is_commit_wanted = True
@@ -249,12 +269,14 @@ class StreamRunners:
                 runner.committed()
                 if not runner.is_waiting:
                     self._awaiting.pop(runner, None)
+            if self.groups is not None:
+                self.groups.committed()
         finally:
             self._is_telling = False
             if self._is_commit_wanted and not self._is_stopped:
                 # Not before the driver is through with this one: there is never more than one.
                 self._is_commit_wanted = False
-                self.scheduler.call_soon(self.commit_wanted)
+                self.scheduler.call_soon(self.want_commit)
 
     def _no_room(self, is_final: bool) -> None:
         """Refuse proposals whose entries the disk has no room for: those with messages, or all."""

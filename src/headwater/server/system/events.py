@@ -18,13 +18,17 @@ from headwater.server.monitoring.facts import Facts
 from headwater.server.monitoring.pages.accountz import Traffic, account_stat
 from headwater.server.monitoring.pages.documents import MsgBytes, View, round_trip_ns, timestamp
 from headwater.server.monitoring.pages.jsz import JetStreamPart, jetstream_part
+from headwater.server.monitoring.pages.routez import RouteStat, route_stats
 from headwater.server.monitoring.pages.varz import (
     THREADS,
     FeatureFlags,
     KindCounts,
     cpu_percent,
+    exchanged_with_peers,
     received_in_all,
     sent_in_all,
+    slow_consumer_counts,
+    stale_connection_counts,
     subscriptions_in_all,
 )
 from headwater.wire.info import NATS_VERSION
@@ -143,6 +147,7 @@ class ServerStats(View, kw_only=True):
     stale_connections: int = 0
     stale_connection_stats: KindCounts | UnsetType = UNSET
     stalled_clients: int = 0
+    routes: tuple[RouteStat, ...] = ()
     active_servers: int
     jetstream: JetStreamPart | UnsetType = UNSET
     gomaxprocs: int
@@ -208,6 +213,7 @@ def server_identity(facts: Facts, seq: int) -> ServerIdentity:
         name=facts.name,
         host=facts.info.host,
         id=facts.server_id,
+        cluster=facts.info.cluster,
         domain=options.jetstream.domain,
         ver=NATS_VERSION,
         tags=tuple(options.server_tags),
@@ -285,7 +291,9 @@ def stats_event(facts: Facts, seq: int) -> StatsEvent:
     """The server in numbers."""
     process = facts.process
     received, sent = received_in_all(facts), sent_in_all(facts)
-    slow, stale = facts.roster.slow_consumers, facts.roster.stale_connections
+    from_peers, to_peers = exchanged_with_peers(facts)
+    slow, stale = slow_consumer_counts(facts), stale_connection_counts(facts)
+    slow_in_all, stale_in_all = slow.clients + slow.routes, stale.clients + stale.routes
     return StatsEvent(
         server=server_identity(facts, seq),
         statsz=ServerStats(
@@ -297,20 +305,25 @@ def stats_event(facts: Facts, seq: int) -> StatsEvent:
             total_connections=facts.roster.total_connections,
             active_accounts=sum(1 for account in facts.accounts.all() if account.clients),
             subscriptions=subscriptions_in_all(facts),
-            sent=sent,
+            sent=_sum(sent, to_peers),
             sent_to_clients=sent,
-            received=received,
+            received=_sum(received, from_peers),
             received_from_clients=received,
-            slow_consumers=slow,
-            slow_consumer_stats=KindCounts(clients=slow) if slow else UNSET,
-            stale_connections=stale,
-            stale_connection_stats=KindCounts(clients=stale) if stale else UNSET,
+            slow_consumers=slow_in_all,
+            slow_consumer_stats=slow if slow_in_all else UNSET,
+            stale_connections=stale_in_all,
+            stale_connection_stats=stale if stale_in_all else UNSET,
             stalled_clients=facts.counters.stalled_clients,
-            active_servers=1,
+            routes=tuple(route_stats(facts)),
+            active_servers=1 if facts.cluster is None else 1 + len(facts.cluster.peers),
             jetstream=UNSET if facts.streams is None else jetstream_part(facts, with_folder=False),
             gomaxprocs=THREADS,
         ),
     )
+
+
+def _sum(one: MsgBytes, other: MsgBytes) -> MsgBytes:
+    return MsgBytes(msgs=one.msgs + other.msgs, bytes=one.bytes + other.bytes)
 
 
 def user_info(client: Client) -> UserInfo:

@@ -24,7 +24,7 @@ from headwater.server.core.own_subscriptions import own_client
 from headwater.server.identity import new_event_id
 from headwater.server.log import Log
 from headwater.server.monitoring.facts import Facts
-from headwater.server.monitoring.pages.absent import gatewayz, leafz, routez
+from headwater.server.monitoring.pages.absent import gatewayz, leafz
 from headwater.server.monitoring.pages.accountz import (
     OWN_ACCOUNT_SERVICES,
     USER_INFO,
@@ -38,6 +38,7 @@ from headwater.server.monitoring.pages.connz import ConnzOptions, connz
 from headwater.server.monitoring.pages.documents import Filtered, Refused, View, encode
 from headwater.server.monitoring.pages.healthz import HealthzOptions, healthz
 from headwater.server.monitoring.pages.jsz import JszOptions, jsz, jsz_of_account
+from headwater.server.monitoring.pages.routez import RoutezOptions, routez
 from headwater.server.monitoring.pages.subsz import SubszOptions, subsz
 from headwater.server.monitoring.pages.varz import varz
 from headwater.server.system.events import (
@@ -57,6 +58,9 @@ STATSZ_INTERVAL_S: Final = 10.0
 
 _BAD_REQUEST: Final = 400
 _INTERNAL_ERROR: Final = 500
+
+# Requests that every server of a cluster answers for itself.
+_FOR_PEERS: Final = (b"$SYS.REQ.SERVER.", b"$SYS.REQ.ACCOUNT.")
 
 # In the place of an account's name: every account.
 _EVERY_ACCOUNT: Final = "PING"
@@ -131,7 +135,7 @@ _SERVER_SERVICES: Final = {
     "SUBSZ": Service(SubszOptions, subsz),
     "ACCOUNTZ": Service(AccountzOptions, accountz),
     "HEALTHZ": Service(HealthzOptions, healthz),
-    "ROUTEZ": Service(NoOptions, lambda facts, _: routez(facts)),
+    "ROUTEZ": Service(RoutezOptions, routez),
     "GATEWAYZ": Service(NoOptions, lambda facts, _: gatewayz(facts)),
     "LEAFZ": Service(NoOptions, lambda facts, _: leafz(facts)),
     "JSZ": Service(JszOptions, jsz),
@@ -221,6 +225,11 @@ class SystemServices:
         if client.account is self._system and self._statsz_timer is None:
             self._set_statsz_timer()
 
+    def audience_changed(self) -> None:
+        """The system account has listeners on other servers, or has them no more."""
+        if self._has_audience and self._statsz_timer is None:
+            self._set_statsz_timer()
+
     def client_disconnected(self, client: Client) -> None:
         """A client has left its account, or never got into one."""
         reason = client.close_reason
@@ -288,10 +297,18 @@ class SystemServices:
         subscription = Subscription(client, subject.encode(), None, sid, handler)
         client.subscriptions[sid] = subscription
         account.index.insert(subscription.subject, None, subscription)
+        if self._is_for_peers(account, subscription) and account.ledger is not None:
+            account.ledger.add(subscription.subject, None)
 
     def _withdraw(self, account: Account) -> None:
         for subscription in self._clients.pop(account).subscriptions.values():
             account.index.remove(subscription.subject, None, subscription)
+            if self._is_for_peers(account, subscription) and account.ledger is not None:
+                account.ledger.remove(subscription.subject, None)
+
+    def _is_for_peers(self, account: Account, subscription: Subscription) -> bool:
+        """Whether a service is asked by the system accounts of other servers too."""
+        return account is self._system and subscription.subject.startswith(_FOR_PEERS)
 
     def _about_server(self, service: Service) -> Callable[[Request], None]:
         view = service.view
@@ -385,7 +402,7 @@ class SystemServices:
         for name, own in (
             (wanted.server_name, self._facts.name),
             (wanted.host, self._facts.info.host),
-            (wanted.cluster, ""),
+            (wanted.cluster, self._facts.info.cluster),
         ):
             if name and (name != own if wanted.exact_match else name not in own):
                 return False
@@ -400,24 +417,26 @@ class SystemServices:
     def _reply(self, request: Request, document: object) -> None:
         subject = request.reply
         if subject is not None:
-            route = request.account.index.match(subject)
-            self._broker.send(route, subject, None, encode(document))
+            self._send(request.account, subject, encode(document))
+
+    def _send(self, account: Account, subject: bytes, payload: bytes) -> None:
+        self._broker.send(account, subject, None, payload)
 
     # --- events --------------------------------------------------------------------------------
 
     @property
     def _has_audience(self) -> bool:
-        """Whether the system account has clients: without them no event is made."""
-        return self._system is not None and bool(self._system.clients)
+        """Whether the system account has clients, here or elsewhere: events are for them."""
+        system = self._system
+        return system is not None and (bool(system.clients) or system.remote is not None)
 
     def _publish(self, subject: str, event: Callable[[int], object]) -> None:
         """Make and send an event, if the system account has a subscription for it."""
         if self._system is None or not self._has_audience:
             return
         name = subject.encode()
-        route = self._system.index.match(name)
-        if route.size:
-            self._broker.send(route, name, None, encode(event(self._next_seq())))
+        if self._system.is_heard(name):
+            self._send(self._system, name, encode(event(self._next_seq())))
 
     def _publish_disconnect(self, subject: str, client: Client, reason: str) -> None:
         self._publish(

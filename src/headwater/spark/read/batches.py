@@ -12,12 +12,13 @@ Invariant: the schema of every batch equals `arrow_schema(schema)` exactly, or S
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import StructType
 
+from headwater.base.columns import StoredColumns
 from headwater.spark.versions import arrow_schema
 
 BATCH_ROWS: Final = 10_000
@@ -27,16 +28,6 @@ BATCH_BYTES: Final = 32 << 20
 """A batch of large payloads is sent before it has all its rows."""
 
 _NS_PER_US: Final = 1_000
-
-
-class MessageColumns(Protocol):
-    """Messages in ascending order of sequences, as parallel lists. Headers may be empty."""
-
-    subjects: list[bytes]
-    sequences: list[int]
-    timestamps_ns: list[int]
-    headers: list[bytes]
-    payloads: list[bytes]
 
 
 Column = Callable[[Any], pa.Array]
@@ -72,19 +63,19 @@ class BatchBuilder:
         """The schema of every batch."""
         return self._schema
 
-    def batch(self, columns: MessageColumns) -> pa.RecordBatch:
+    def batch(self, columns: StoredColumns) -> pa.RecordBatch:
         """One batch of all messages in the columns."""
         arrays = [column(columns) for column in self._columns]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
-    def _stream_column(self, columns: MessageColumns) -> pa.Array:
+    def _stream_column(self, columns: StoredColumns) -> pa.Array:
         return pa.repeat(self._stream, len(columns.sequences))
 
-    def _time_column(self, columns: MessageColumns) -> pa.Array:
+    def _time_column(self, columns: StoredColumns) -> pa.Array:
         times_ns = pa.array(columns.timestamps_ns, pa.int64())
         return pc.divide(times_ns, _NS_PER_US).view(pa.timestamp("us", "UTC"))
 
-    def _headers_column(self, columns: MessageColumns) -> pa.Array:
+    def _headers_column(self, columns: StoredColumns) -> pa.Array:
         type_ = self._schema.field("headers").type
         if not self._include_headers or not any(columns.headers):
             return pa.nulls(len(columns.headers), type_)
@@ -141,36 +132,17 @@ def header_maps(blocks: list[bytes], type_: pa.MapType) -> pa.MapArray:
     return pa.MapArray.from_arrays(pa.array(map_ends, pa.int32()), texts(names), items, type=type_)
 
 
-def in_batches(chunks: Iterable[MessageColumns], builder: BatchBuilder) -> Iterator[pa.RecordBatch]:
+def in_batches(chunks: Iterable[StoredColumns], builder: BatchBuilder) -> Iterator[pa.RecordBatch]:
     """The messages of chunks of any size, in batches of a suitable size."""
-    held = _Held()
+    held, payload_bytes = StoredColumns(), 0
     for chunk in chunks:
-        if not held.sequences and len(chunk.sequences) >= BATCH_ROWS:
+        if not len(held) and len(chunk) >= BATCH_ROWS:
             yield builder.batch(chunk)
             continue
-        held.add(chunk)
-        if len(held.sequences) >= BATCH_ROWS or held.payload_bytes >= BATCH_BYTES:
+        held.extend(chunk)
+        payload_bytes += sum(map(len, chunk.payloads))
+        if len(held) >= BATCH_ROWS or payload_bytes >= BATCH_BYTES:
             yield builder.batch(held)
-            held = _Held()
-    if held.sequences:
+            held, payload_bytes = StoredColumns(), 0
+    if len(held):
         yield builder.batch(held)
-
-
-class _Held:
-    """Messages that wait for their batch to be full."""
-
-    def __init__(self) -> None:
-        self.subjects: list[bytes] = []
-        self.sequences: list[int] = []
-        self.timestamps_ns: list[int] = []
-        self.headers: list[bytes] = []
-        self.payloads: list[bytes] = []
-        self.payload_bytes = 0
-
-    def add(self, chunk: MessageColumns) -> None:
-        self.subjects += chunk.subjects
-        self.sequences += chunk.sequences
-        self.timestamps_ns += chunk.timestamps_ns
-        self.headers += chunk.headers
-        self.payloads += chunk.payloads
-        self.payload_bytes += sum(map(len, chunk.payloads))

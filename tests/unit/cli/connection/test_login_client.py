@@ -107,6 +107,9 @@ CALLS: Mapping[tuple[str, ...], str] = {
     ("consumer", "edit"): "S C --description text",
     ("consumer", "rm"): "S C --force",
     ("consumer", "pause"): "S C 1h",
+    ("cluster", "scale"): "S 3",
+    ("cluster", "move"): "S --tag t",
+    ("cluster", "step-down"): "S",
 }
 
 

@@ -34,7 +34,13 @@ from headwater.cli.streams.archive import (
     read_backup,
 )
 from headwater.cli.streams.commands import doomed_text
-from headwater.cli.streams.render import info_text, ranges_text, report_table, stored_headers
+from headwater.cli.streams.render import (
+    info_text,
+    ranges_text,
+    report_table,
+    stored_headers,
+    streams_table,
+)
 from headwater.cli.streams.settings import SETTINGS
 from headwater.go.numbers import MAX_INT64
 
@@ -296,11 +302,33 @@ def test_a_clustered_stream_is_shown_with_who_has_it_and_where_it_comes_from() -
         assert f"{line}\n" in f"{shown}\n"
 
 
+def test_a_change_of_the_servers_is_shown_with_its_state() -> None:
+    changing = {"name": "C", "leader": "n1", "desired": {"status": {"description": "adding n2"}}}
+    shown = info_text({**CLUSTERED, "cluster": changing}, datetime(2026, 1, 2, tzinfo=UTC)).plain
+    assert "  Leader:            n1\n  Change under way:  adding n2\n" in shown
+    leaderless = {"name": "C", "replicas": [{"name": "n2"}], "desired": {}}
+    shown = info_text({**CLUSTERED, "cluster": leaderless}, datetime(2026, 1, 2, tzinfo=UTC)).plain
+    assert "  Leader:            none at the moment\n" in shown
+    assert "  Replica:           n2, not current, not seen yet\n" in shown
+    assert "  Change under way:  begun\n" in shown
+
+
+def test_a_list_has_the_servers_of_each_stream_where_there_is_a_cluster() -> None:
+    alone = {**CLUSTERED, "config": {"name": "B", "num_replicas": 1}, "cluster": {"leader": "n1"}}
+    one: dict[str, Any] = {**alone, "cluster": {"name": "C", "leader": "n2"}}
+    now = datetime(2026, 1, 2, tzinfo=UTC)
+    header, first, second = streams_table([CLUSTERED, one], now).text(None).plain.splitlines()
+    assert header.split()[:3] == ["name", "subjects", "replicas"]
+    assert "  n1*, n2, n3!  " in first
+    assert "  n2*  " in second
+    assert "replicas" not in streams_table([alone], now).text(None).plain
+
+
 def test_a_report_marks_the_leader_and_who_is_not_current() -> None:
     leaderless: dict[str, Any] = {**CLUSTERED, "cluster": {"replicas": [{"name": "n2"}]}}
     lines = report_table([CLUSTERED, leaderless], "messages", False).text(None).plain.splitlines()
     assert "  n1*, n2, n3!  " in lines[1]
-    assert "  (no leader)*, n2!  " in lines[2]
+    assert "  (no leader), n2!  " in lines[2]
     assert lines[3].split() == ["2", "streams", "10", "4.0", "KiB", "4", "2", "2", "2"]
 
 

@@ -34,6 +34,22 @@ def test_a_list_ends_with_an_empty_page_whatever_the_total_says() -> None:
     assert listed(stream_names(), [], 2, 0) == [[]]
 
 
+def test_entries_whose_servers_are_silent_are_named_and_count_for_the_offset() -> None:
+    pages, offsets = stream_list(), []
+    for streams, missing in ((["a", "c"], ["b"]), (["d"], None)):
+        assert pages.request is not None
+        assert pages.request.body is not None
+        offsets.append(pages.request.body["offset"])
+        pages.entries_in({"total": 4, "streams": streams, "missing": missing})
+    assert (offsets, pages.missing, pages.request) == ([0, 3], ["b"], None)
+
+
+def test_a_list_whose_servers_are_all_silent_ends() -> None:
+    pages = stream_list()
+    assert pages.entries_in({"total": 2, "streams": None, "missing": ["a", "b"]}) == []
+    assert (pages.missing, pages.request) == (["a", "b"], None)
+
+
 def test_a_list_names_its_operation_its_filter_and_its_stream() -> None:
     asked = [each.request for each in (stream_list("a.>"), consumer_list("S"), consumer_names("S"))]
     assert [(each.operation, each.body, each.stream) for each in asked if each is not None] == [

@@ -11,15 +11,20 @@ from headwater.client.api.requests import (
     consumer_delete,
     consumer_info,
     consumer_pause,
+    consumer_step_down,
     message_get,
     message_next,
+    meta_step_down,
     prefix_of,
+    server_remove,
     stream_create,
     stream_delete,
     stream_info,
+    stream_peer_remove,
     stream_purge,
     stream_restore,
     stream_snapshot,
+    stream_step_down,
     stream_update,
 )
 
@@ -60,6 +65,11 @@ def test_the_api_is_below_its_domain_or_prefix(
         (consumer_delete("S", "C"), "CONSUMER.DELETE.S.C", ("S", "C")),
         (consumer_pause("S", "C", None), "CONSUMER.PAUSE.S.C", ("S", "C")),
         (message_next("S", "C"), "CONSUMER.MSG.NEXT.S.C", ("S", "C")),
+        (stream_step_down("S"), "STREAM.LEADER.STEPDOWN.S", ("S", "")),
+        (stream_peer_remove("S", "s1"), "STREAM.PEER.REMOVE.S", ("S", "")),
+        (consumer_step_down("S", "C"), "CONSUMER.LEADER.STEPDOWN.S.C", ("S", "C")),
+        (meta_step_down(), "META.LEADER.STEPDOWN", ("", "")),
+        (server_remove("s1"), "SERVER.REMOVE", ("", "")),
     ],
 )
 def test_a_request_names_its_operation_and_what_it_is_about(
@@ -88,6 +98,11 @@ def test_a_filter_stands_in_the_subject_only_where_it_is_asked_for() -> None:
         ),
         (consumer_pause("S", "C", "2026-01-05T09:30:00Z"), {"pause_until": "2026-01-05T09:30:00Z"}),
         (consumer_pause("S", "C", None), {}),
+        (stream_step_down("S", "s1"), {"placement": {"preferred": "s1"}}),
+        (consumer_step_down("S", "C", "s1"), {"placement": {"preferred": "s1"}}),
+        (meta_step_down("s1"), {"placement": {"preferred": "s1"}}),
+        (stream_peer_remove("S", "s1"), {"peer": "s1"}),
+        (server_remove("s1"), {"peer": "s1"}),
     ],
 )
 def test_a_body_is_json(request_: ApiRequest, body: dict[str, object]) -> None:
@@ -96,6 +111,7 @@ def test_a_body_is_json(request_: ApiRequest, body: dict[str, object]) -> None:
 
 def test_a_request_without_a_body_has_no_payload() -> None:
     assert stream_info("S").payload == stream_info("S", {}).payload == b""
+    assert stream_step_down("S").payload == meta_step_down().payload == b""
 
 
 def test_a_number_that_no_server_takes_is_left_to_the_server() -> None:

@@ -138,6 +138,15 @@ def test_a_line_that_can_not_be_read(line: str, message: str) -> None:
         ("-sl bogus", 'unknown signal "bogus"'),
         ("-sl reload=abc", "invalid pid: abc"),
         ("-sl a=b=c=d", "invalid signal parameters: [c d]"),
+        ("--routes nats://a:1", "solicited routes require cluster capabilities, e.g. --cluster"),
+        (
+            "--cluster nats://127.0.0.1:x",
+            'parse "nats://127.0.0.1:x": invalid port ":x" after host',
+        ),
+        ("--cluster nats://127.0.0.1", "address 127.0.0.1: missing port in address"),
+        ("--cluster foo", "missing port in address"),
+        ("--cluster nats://u@127.0.0.1:3", "expected cluster password to be set"),
+        ("--cluster nats://h:1 --routes nats://x:y", 'error parsing route url ["nats://x:y"]'),
     ],
 )
 def test_a_line_that_asks_for_the_impossible(line: str, message: str) -> None:
@@ -161,13 +170,6 @@ def test_a_line_that_asks_for_the_impossible(line: str, message: str) -> None:
         "--tlskey a",
         "--tlscacert a",
         "--help_tls",
-        "--routes nats://localhost:1",
-        "--cluster nats://localhost:1",
-        "--cluster_listen nats://localhost:1",
-        "--cluster_name a",
-        "--cluster_advertise a",
-        "--no_advertise",
-        "--connect_retries 1",
         "--profile 1",
     ],
 )

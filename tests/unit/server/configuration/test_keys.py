@@ -506,10 +506,10 @@ HONOURED = """
     lame_duck_duration lame_duck_grace_period no_auth_user system_account system
     no_system_account no_system no_sys_acc no_header_support connect_error_reports
     reconnect_error_reports server_tags server_metadata no_fast_producer_stall max_closed_clients
-    jetstream
+    jetstream cluster
 """
 REFUSED = """
-    mappings maps default_sentinel https https_port cluster gateway leaf leafnodes
+    mappings maps default_sentinel https https_port gateway leaf leafnodes
     syslog remote_syslog prof_port prof_block_rate proxy_protocol tls ocsp allow_non_tls
     write_timeout operator operators roots root root_operators root_operator resolver
     account_resolver accounts_resolver resolver_tls resolver_preload resolver_pinned_accounts
@@ -538,6 +538,9 @@ NESTED_HONOURED = {
     "jetstream {{ limits {{ {} }} }}": """
         max_ack_pending max_ha_assets max_request_batch duplicate_window default_max_consumers
         batch""",
+    "cluster {{ {} }}": """
+        name listen port host net authorization routes cluster_advertise advertise no_advertise
+        connect_retries connect_backoff permissions ping_interval ping_max write_deadline""",
     "accounts {{ A {{ jetstream {{ {} }} }} }}": """
         max_memory max_mem mem memory max_store max_file max_disk store disk max_streams streams
         max_consumers consumers max_bytes_required max_stream_bytes max_bytes mem_max_stream_bytes
@@ -552,6 +555,7 @@ NESTED_REFUSED = {
         tpm extension_hint max_outstanding_catchup request_queue_limit info_queue_limit
         meta_compact meta_compact_size meta_compact_sync max_concurrent_io""",
     "accounts {{ A {{ jetstream {{ {} }} }} }}": "cluster_traffic",
+    "cluster {{ {} }}": "tls accounts pool_size compression write_timeout",
     "accounts {{ A {{ limits {{ {} }} }} }}": "max_leafnodes max_leafs",
 }
 

@@ -14,12 +14,14 @@ from typing import Any, Final
 
 import pytest
 
+from headwater.server.configuration import cluster_section as config_cluster
 from headwater.server.configuration import flags
 from headwater.server.configuration import jetstream_section as config_jetstream
 from headwater.server.configuration import keys as config_keys
 from headwater.server.configuration.keys import ConfigError
 from headwater.server.configuration.options import Options
 from headwater.server.configuration.reading import Table
+from tests.unit.server.configuration import cluster_probes
 from tests.unit.server.configuration import key_probes as probes
 from tests.unit.server.configuration.key_probes import (
     HEADERS,
@@ -56,15 +58,13 @@ TABLES: Final[dict[str, Table]] = {
     "jetstream {{ limits {{ {} }} }}": config_jetstream.LIMITS,
     "jetstream {{ limits {{ batch {{ {} }} }} }}": config_jetstream.BATCH_LIMITS,
     "accounts {{ A {{ jetstream {{ {} }} }} }}": config_jetstream.ACCOUNT_JETSTREAM,
+    "cluster {{ {} }}": config_cluster.CLUSTER,
 }
 
-# Keys of no use to a server on its own, as in nats-server. The first two are shown by monitoring,
-# the others say how often a failure to reach another server is logged.
+# Keys that are shown by monitoring, and of no other use as long as streams are not replicated.
 NEEDS_A_CLUSTER: Final = {
     ("jetstream {{ {} }}", "unique_tag"),
     ("jetstream {{ limits {{ {} }} }}", "max_ha_assets"),
-    ("{}", "connect_error_reports"),
-    ("{}", "reconnect_error_reports"),
 }
 
 
@@ -295,8 +295,55 @@ STREAMS: Final = [
     }),
 ]  # fmt: skip
 
+# --- other servers ------------------------------------------------------------------------------
+
+_HERE: Final = "host: '10.0.0.1'\nserver_name: s1"
+_CLUSTER: Final = "cluster {{ name: C, host: '10.0.0.1', port: 6222, {} }}"
+_FAR_ROUTE: Final = "debug: true\n" + _HERE
+_ROUTED: Final = (
+    "cluster {{ {}\n name: C, host: '10.0.0.1', port: 6222, routes: ['nats://10.0.0.2:6222'] }}"
+)
+_WITH_ROUTE: Final = f"{_FAR_ROUTE}\n{_ROUTED.format('').replace('{{', '{').replace('}}', '}')}"
+
+CLUSTER: Final = [
+    *effects("{}", _HERE, {
+        "cluster": ("{ name: C, host: '10.0.0.1', port: 6222 }", cluster_probes.links),
+    }),
+    *effects("{}", _WITH_ROUTE, {
+        "connect_error_reports": ("2", cluster_probes.reported_failures),
+        "reconnect_error_reports": ("7", cluster_probes.reported_failures_later),
+    }),
+    *effects("cluster {{ name: C, {} }}", _HERE, {
+        "listen": ("'10.0.0.1:6222'", cluster_probes.links),
+    }),
+    *effects("cluster {{ name: C, host: '10.0.0.1', {} }}", _HERE, {
+        "port": ("6222", cluster_probes.links),
+    }),
+    *effects("cluster {{ name: C, port: 6222, {} }}", _HERE, {
+        "host": ("'10.0.0.1'", cluster_probes.links),
+    }),
+    *effects("cluster {{ host: '10.0.0.1', port: 6222, {} }}", _HERE, {
+        "name": ("D", cluster_probes.links),
+    }),
+    *effects(_CLUSTER, _HERE, {
+        "authorization": ("{ user: a, password: b }", cluster_probes.links),
+        "routes": ("['nats://10.0.0.2:6222']", cluster_probes.links_of_its_own),
+        "advertise": ("'far:1'", cluster_probes.route_info("host", "port")),
+        "no_advertise": ("true", cluster_probes.client_info("connect_urls")),
+        "permissions": ("{ import { deny: a } }", cluster_probes.crossing),
+        "ping_interval": ("'5s'", cluster_probes.pings),
+        "ping_max": ("5", cluster_probes.silence_s),
+        "write_deadline": ("'3s'", cluster_probes.slow_reader_s),
+        "heartbeat_interval": ("'200ms'", cluster_probes.frames_of_an_idle_group),
+        "election_timeout": ("'3s'", cluster_probes.silence_of_a_lost_leader_s),
+    }),
+    *effects(_ROUTED, _FAR_ROUTE, {
+        "connect_backoff": ("true", cluster_probes.attempts),
+        "connect_retries": ("5", cluster_probes.attempts_to_a_member),
+    }),
+]  # fmt: skip
 EFFECTS: Final = [
-    *LISTENING, *LIMITS, *LOGGING, *AUTHORIZATION, *RESPONSES, *ACCOUNTS, *STREAMS
+    *LISTENING, *LIMITS, *LOGGING, *AUTHORIZATION, *RESPONSES, *ACCOUNTS, *STREAMS, *CLUSTER
 ]  # fmt: skip
 # Shown below by a whole process.
 LOG_FILES: Final = ("log_file", "log_size_limit", "log_max_num")
@@ -391,7 +438,7 @@ def test_every_key_has_an_effect_or_is_refused_by_name() -> None:
 def test_every_table_of_the_configuration_is_walked() -> None:
     found = {
         id(value)
-        for module in (config_keys, config_jetstream)
+        for module in (config_keys, config_jetstream, config_cluster)
         for name, value in vars(module).items()
         if name.isupper() and isinstance(value, dict) and all(map(callable, value.values()))
     }
@@ -446,6 +493,18 @@ FLAGS: Final = {
     "--max_traced_msg_len": ("--max_traced_msg_len 9", "max_traced_msg_len: 9"),
     "-js": ("-js", "jetstream: true"),
     "-sd": ("-sd d", "store_dir: d"),
+    "--cluster": (
+        "--cluster nats://a:b@127.0.0.1:6222",
+        "cluster { listen: '127.0.0.1:6222', authorization { user: a, password: b } }",
+    ),
+    "--cluster_name": ("--cluster_name C", "cluster { name: C }"),
+    "--cluster_advertise": ("--cluster_advertise h:1", "cluster { advertise: 'h:1' }"),
+    "--no_advertise": ("--no_advertise", "cluster { no_advertise: true }"),
+    "--connect_retries": ("--connect_retries 3", "cluster { connect_retries: 3 }"),
+    "--routes": (
+        "--cluster nats://127.0.0.1:6222 --routes nats://x:1,nats://u:p@y:2",
+        "cluster { listen: '127.0.0.1:6222', routes: ['nats://x:1', 'nats://u:p@y:2'] }",
+    ),
     "--user": ("--user a", "authorization { user: a }"),
     "--pass": ("--user a --pass b", "authorization { user: a, password: b }"),
     "--auth": ("--auth t", "authorization { token: t }"),

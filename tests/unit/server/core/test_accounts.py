@@ -4,6 +4,8 @@ import pytest
 
 from headwater.server.configuration.options import AccountOptions, Options, UserOptions
 from headwater.server.core.accounts import Accounts
+from headwater.server.monitoring.pages.accountz import account_stat
+from tests.kit.world import World
 from tests.unit.server.conftest import MakeWorld
 
 
@@ -67,3 +69,22 @@ def test_what_is_said_in_one_account_is_not_heard_in_another(
     a.send(b"PUB %b 1\r\nx\r\n" % subject)
     assert a.take().count(b"MSG ") == 3
     assert b.take() == b""
+
+
+def test_messages_count_for_the_account_in_which_they_were_sent() -> None:
+    world = World()
+    accounts, peer = world.node.accounts, world.modern()
+    assert accounts.system is not None
+    peer.send(b"PUB a 2\r\nxx\r\n")
+    accounts.move(peer.client, accounts.system)
+    peer.send(b"PUB a 3\r\nyyy\r\n" * 2)
+
+    def received() -> list[tuple[int, int]]:
+        assert accounts.system is not None
+        told = [account_stat(account) for account in (accounts.default, accounts.system)]
+        return [(each.received.msgs, each.received.bytes) for each in told]
+
+    assert received() == [(1, 2), (2, 6)]
+    peer.connection.leave()
+    world.settle()
+    assert received() == [(1, 2), (2, 6)]

@@ -1,6 +1,8 @@
 """Room for publishes: what a stream takes at its limit, and what it refuses one past it."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from headwater.jetstream.streams.publishing.incoming import Incoming
 from headwater.server.core.ingest import Excess, Room, RoomLimits, size_of
@@ -50,8 +52,23 @@ def test_a_small_publish_finds_the_room_that_a_large_one_did_not() -> None:
 
 def test_many_publishes_whose_lines_could_be_long_are_counted_exactly() -> None:
     many = incoming(*[1] * 100)
-    found = room(bytes_max=size_of(many)).admit(many)
-    assert found == (many, [], None)
+    assert room(bytes_max=size_of(many)).has_room(many)
+    assert not room(bytes_max=size_of(many) - 1).has_room(many)
+
+
+@given(
+    sizes=st.lists(st.integers(0, 5000), min_size=1, max_size=5),
+    messages_max=st.integers(-1, 6),
+    bytes_max=st.integers(-1, 12_000),
+    held=st.tuples(st.integers(0, 3), st.integers(0, 6000)),
+)
+def test_there_is_room_for_all_publishes_exactly_if_each_of_them_is_admitted(
+    sizes: list[int], messages_max: int, bytes_max: int, held: tuple[int, int]
+) -> None:
+    limited = room(messages_max, bytes_max)
+    limited.hold(*held)
+    publishes = incoming(*sizes)
+    assert limited.has_room(publishes) == (limited.admit(publishes)[2] is None)
 
 
 def test_what_is_held_takes_room_until_it_is_answered() -> None:

@@ -13,7 +13,10 @@ from headwater.base.clock import NS_PER_S
 from headwater.jetstream import error_codes
 from headwater.jetstream.account import AccountLimits
 from headwater.jetstream.proposal import Proposal
-from headwater.jetstream.streams import look_ahead
+from headwater.jetstream.records import Record
+from headwater.jetstream.streams import foreseeable, look_ahead
+from headwater.jetstream.streams.publishing.incoming import Incoming
+from headwater.jetstream.streams.publishing.publishing import Publishing
 from headwater.runtime.fsync import FLUSH_S
 from headwater.server.configuration.options import AccountOptions, Options, UserOptions
 from headwater.server.streams import runner as stream_runner
@@ -76,6 +79,14 @@ def test_what_was_only_in_memory_when_the_disk_failed_is_no_duplicate_either() -
     assert world.errors(retry) == [STORE_FAILED]
 
 
+def test_a_publish_is_refused_if_the_disk_fails_while_it_is_decided() -> None:
+    world = unsynced(persist_mode="async", allow_msg_counter=True)
+    first = world.publish("s.a", b"", Nats_Incr="+1")
+    world.disk.fail("write", SEGMENT, code=EIO, times=None)
+    second = world.publish("s.a", b"", Nats_Incr="+1")
+    assert world.errors(first, second) == [0, STORE_FAILED]
+
+
 def test_a_publish_whose_commit_can_not_even_begin_is_answered(world: StreamWorld) -> None:
     world.disk.fail("write", AHEAD, code=EIO, times=None)
     publishes = [world.publish("s.a", Nats_Msg_Id="1") for _ in range(3)]
@@ -115,19 +126,20 @@ def test_a_change_that_fails_leaves_no_publish_behind_it_acknowledged(world: Str
     assert len(world.complaints) == 1
 
 
-def test_messages_are_visible_also_where_what_should_go_because_of_them_can_not() -> None:
+def test_what_has_to_go_goes_also_without_room_for_the_journal() -> None:
     world = unsynced(max_msgs=1, allow_atomic=True)
     world.publish("s.a")
     world.disk.fail("write", JOURNAL, code=ENOSPC, times=None)
     batch = {"Nats_Batch_Id": "b", "Nats_Batch_Sequence": "1", "Nats_Batch_Commit": "1"}
-    # Two records in one turn: the first cannot make room, and so the disk is known to be full.
+    # Two records in one turn: the journal is written behind both.
     publishes = [world.push("s.a", b"x"), world.push("s.a", b"x", **batch)]
     world.settle()
-    assert world.answers[publishes[0]]["seq"] == 2
-    assert world.errors(publishes[1]) == [STORE_FAILED]
-    state = world.state()
-    assert (state["messages"], state["last_seq"]) == (2, 2)
-    assert "num_deleted" not in state
+    assert [world.answers[each]["seq"] for each in publishes] == [2, 3]
+    world.disk.heal()
+    world.disk.kill()
+    for at in (world, StreamWorld(world.node.options, world.disk)):
+        state = at.state()
+        assert (state["messages"], state["first_seq"], state["last_seq"]) == (1, 3, 3)
 
 
 def test_of_one_turn_only_that_fails_which_is_not_stored() -> None:
@@ -217,6 +229,71 @@ def test_what_is_published_after_a_purge_begins_where_that_says(world: StreamWor
     world.sync()
     assert world.answers[purge]["purged"] == 1
     assert [world.answers[number]["seq"] for number in behind] == [50, 51, 52]
+
+
+def _push_call(world: StreamWorld, operation: str, body: object) -> int:
+    """Call the API in a turn that goes on."""
+    return world.push(f"$JS.API.{operation}", json_bytes(body))
+
+
+@pytest.mark.parametrize("purge", [{"seq": 3}, {"seq": 50}, {"keep": 1}, {"filter": "s.*"}])
+def test_publishes_behind_a_purge_are_decided_while_it_waits_for_the_disk(
+    world: StreamWorld, purge: dict[str, object]
+) -> None:
+    for subject in ("s.a", "s.b", "s.a"):
+        world.publish(subject)
+    world.sync()
+    numbers = [_push_call(world, "STREAM.PURGE.S", purge), world.push("s.b"), world.push("s.a")]
+    world.settle()
+    assert _stream(world, "S").look_ahead.messages == 2
+    world.sync()
+    assert world.errors(*numbers) == [0, 0, 0]
+    state = world.state()
+    assert world.answers[numbers[-1]]["seq"] == state["last_seq"]
+    assert world.after_power_loss().state() == state
+
+
+def test_publishes_behind_an_update_are_decided_by_it_while_it_waits_for_the_disk(
+    world: StreamWorld,
+) -> None:
+    for _ in range(3):
+        world.publish("s.a", b"x")
+    world.sync()
+    config = {"name": "S", "subjects": ["s.>"], "max_msgs": 2, "max_msg_size": 10}
+    update = _push_call(world, "STREAM.UPDATE.S", config)
+    numbers = [world.push("s.a", b"x" * 11), world.push("s.a", b"x")]
+    world.settle()
+    assert _stream(world, "S").look_ahead.messages == 1
+    world.sync()
+    too_large = error_codes.STREAM_MESSAGE_EXCEEDS_MAXIMUM.err_code
+    assert world.errors(update, *numbers) == [0, too_large, 0]
+    state = world.state()
+    assert (state["messages"], state["first_seq"], state["last_seq"]) == (2, 3, 4)
+    assert world.after_power_loss().state() == state
+
+
+def test_publishes_behind_a_change_that_is_not_foreseen_wait_for_one_commit_and_in_order(
+    world: StreamWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(foreseeable, "FORESEEN_SINGLY_MAX", 1)
+    world.create("T", subjects=["t.>"])
+    for _ in range(3):
+        world.publish("s.a")
+    world.sync()
+    purge = _push_call(world, "STREAM.PURGE.S", {"keep": 1})
+    behind = [world.push("s.a"), world.push("s.b")]
+    second = _push_call(world, "STREAM.PURGE.S", {})
+    last, other = world.push("s.c"), world.push("t.a")
+    world.settle()
+    assert _stream(world, "S").look_ahead.messages == 0
+    world.finish_checks()
+    assert world.errors(purge) == [0]
+    assert not world.answers.keys() & {*behind, second, last}
+    world.finish_checks()
+    assert world.errors(other) == [0], "another stream waits for the disk only"
+    assert [world.answers[number]["seq"] for number in behind] == [4, 5]
+    world.sync()
+    assert (world.answers[second]["purged"], world.answers[last]["seq"]) == (3, 6)
 
 
 def test_publishes_and_changes_happen_in_the_order_in_which_they_came(world: StreamWorld) -> None:
@@ -337,11 +414,15 @@ def test_a_bug_that_shows_at_one_stream_does_not_silence_the_rest(
     world.create("T", subjects=["t"])
     stream = _stream(world, "S")
 
-    def decide(incoming: object, now_ns: int) -> Proposal:
-        raise RuntimeError("a bug")
+    decide = Publishing.decide
+
+    def fail_at_one(publishing: Publishing, incoming: Incoming, now_ns: int) -> Proposal[Record]:
+        if publishing is stream.publishing:
+            raise RuntimeError("a bug")
+        return decide(publishing, incoming, now_ns)
 
     with monkeypatch.context() as planted:
-        planted.setattr(stream, "decide", decide)
+        planted.setattr(Publishing, "decide", fail_at_one)
         world.push("s.a")
         publish = world.push("t")
         with pytest.raises(RuntimeError, match="a bug"):
@@ -377,14 +458,27 @@ def test_what_is_due_is_decided_once_however_long_the_disk_takes(world: StreamWo
     assert world.state("T")["messages"] == 0
 
 
+def test_due_messages_come_behind_a_purge_that_gives_sequences_away(world: StreamWorld) -> None:
+    markers = {"allow_msg_ttl": True, "subject_delete_marker_ttl": NS_PER_S}
+    world.create("T", subjects=["t.>"], allow_rollup_hdrs=True, **markers)
+    world.publish("t.a", Nats_TTL="1")
+    world.sync()
+    purge = world.call("STREAM.PURGE.T", {"seq": 50})
+    world.advance(2)
+    world.sync()
+    assert world.errors(purge) == [0]
+    assert world.state("T")["last_seq"] == 49, "the message was purged before it expired"
+    assert world.complaints == []
+
+
 def _count_decisions(world: StreamWorld) -> Any:
     stream = _stream(world, "T")
     decide = stream.decide_due
     calls = []
 
-    def counted(now_ns: int) -> Proposal:
+    def counted(now_ns: int) -> Proposal[Record]:
         calls.append(now_ns)
-        found: Proposal = decide(now_ns)
+        found: Proposal[Record] = decide(now_ns)
         return found
 
     stream.decide_due = counted
@@ -427,7 +521,7 @@ def test_a_stream_that_comes_back_and_can_not_be_written_is_told() -> None:
     world.disk.fail("write", JOURNAL, code=EIO, times=None)
     after = StreamWorld(world.node.options, world.disk)
     assert len(after.complaints) == 1
-    assert after.state()["messages"] == 2
+    assert after.state()["messages"] == 1
     assert after.errors(after.publish("s.a"), after.publish("t")) == [STORE_FAILED, 0]
 
 

@@ -240,7 +240,11 @@ def test_a_disk_that_fails_in_the_midst_of_it_is_told() -> None:
     finish(world)
     assert b'"err_code":10' in peer.take()
     assert "error" in replies(other)[0]
-    assert world.request("$JS.API.STREAM.INFO.S")["state"]["messages"] == COUNT
+    disk: SimDisk = world.disk
+    disk.heal()
+    disk.kill()
+    again = StoredWorld(world.node.options, disk).start()
+    assert again.request("$JS.API.STREAM.INFO.S")["state"]["messages"] == COUNT
 
 
 @pytest.mark.parametrize(("size", "is_refused"), [(94, False), (95, True)])

@@ -269,7 +269,7 @@ class _Pulls:
         while self.rest.first <= wanted.last and not is_over:
             self._ask_ahead(size)
             arrived = self._received()
-            statuses = self._remove_statuses(arrived)
+            arrived, statuses = self._without_statuses(arrived)
             if len(arrived):
                 columns = self._columns(arrived)
                 size.learn(columns, columns.sequences[-1] - self.rest.first + 1)
@@ -339,10 +339,12 @@ class _Pulls:
             raise IncompleteError(f"the server ended a read with {text}")
         return False
 
-    def _remove_statuses(self, arrived: Deliveries) -> list[tuple[bytes, bytes]]:
-        """Remove all that is not a message of the stream; returns the statuses of open pulls."""
+    def _without_statuses(
+        self, arrived: Deliveries
+    ) -> tuple[Deliveries, list[tuple[bytes, bytes]]]:
+        """The messages of the stream, and the statuses of open pulls."""
         if b"" not in arrived.replies and arrived.sids.count(self._sid) == len(arrived):
-            return []
+            return arrived, []
         statuses = []
         keep = []
         for at, (sid, subject, to) in enumerate(
@@ -352,15 +354,7 @@ class _Pulls:
                 keep.append(at)
             elif sid == self._sid and subject in self._rows:
                 statuses.append((subject, arrived.headers[at]))
-        for column in (
-            arrived.sids,
-            arrived.subjects,
-            arrived.replies,
-            arrived.headers,
-            arrived.payloads,
-        ):
-            column[:] = [column[at] for at in keep]
-        return statuses
+        return arrived.picked(keep), statuses
 
     def _columns(self, arrived: Deliveries) -> Columns:
         numbers = reply_numbers(arrived.replies)

@@ -130,7 +130,7 @@ class DirectReader:
             )
             end = headers.pop() if ends else b""
             if headers:
-                gathered.add(self._columns(headers, payloads[: len(headers)]))
+                gathered.extend(self._columns(headers, payloads[: len(headers)]))
             if end:
                 return gathered, self._is_last(end)
 

@@ -4,10 +4,10 @@ Must not know: ways of reading, connections.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Self, final
 
+from headwater.base.columns import StoredColumns
 from headwater.client.link.errors import LinkError
 
 CHUNK_ROWS: Final = 10_000
@@ -44,23 +44,17 @@ class SequenceRange:
 
 
 @final
-class Columns:
-    """One chunk of messages in ascending order of sequences, as parallel lists.
+class Columns(StoredColumns):
+    """One chunk of messages.
 
-    A header is the stored block, byte for byte; empty for a message without headers, and for one
-    whose block says nothing, which not every way of reading can tell from none.
-
-    A read without payloads may know how large they are: `payload_bytes`, otherwise None.
+    A header is also empty for a message whose block says nothing, which not every way of reading
+    can tell from none. A read without payloads may know how large they are: `payload_bytes`,
+    otherwise empty.
     """
 
-    __slots__ = (
-        "headers",
-        "payload_bytes",
-        "payloads",
-        "sequences",
-        "subjects",
-        "timestamps_ns",
-    )
+    __slots__ = ("payload_bytes",)
+
+    COLUMNS = (*StoredColumns.COLUMNS, "payload_bytes")
 
     def __init__(
         self,
@@ -75,48 +69,17 @@ class Columns:
         self.timestamps_ns = timestamps_ns
         self.headers = headers
         self.payloads = payloads
-        self.payload_bytes: list[int] | None = None
+        self.payload_bytes: list[int] = []
 
     @classmethod
     def empty(cls) -> Self:
         return cls([], [], [], [], [])
 
-    def __len__(self) -> int:
-        return len(self.sequences)
-
-    def add(self, other: "Columns") -> None:
-        """The messages of `other` behind these."""
-        self.subjects += other.subjects
-        self.sequences += other.sequences
-        self.timestamps_ns += other.timestamps_ns
-        self.headers += other.headers
-        self.payloads += other.payloads
-
     def between(self, wanted: SequenceRange) -> "Columns":
         """Those of the range."""
         begin = bisect_left(self.sequences, wanted.first)
         end = len(self) if wanted.is_open else bisect_right(self.sequences, wanted.last)
-        if begin == 0 and end == len(self.sequences):
-            return self
-        return Columns(
-            self.subjects[begin:end],
-            self.sequences[begin:end],
-            self.timestamps_ns[begin:end],
-            self.headers[begin:end],
-            self.payloads[begin:end],
-        )
-
-    def picked(self, places: Sequence[int]) -> "Columns":
-        """Those at the given places, which ascend."""
-        if len(places) == len(self.sequences):
-            return self
-        return Columns(
-            [self.subjects[at] for at in places],
-            [self.sequences[at] for at in places],
-            [self.timestamps_ns[at] for at in places],
-            [self.headers[at] for at in places],
-            [self.payloads[at] for at in places],
-        )
+        return self if begin == 0 and end == len(self) else self.part(begin, end)
 
 
 @final
@@ -139,7 +102,7 @@ class Gathering:
     def add(self, columns: Columns) -> None:
         self._bytes += sum(map(len, columns.payloads)) + sum(map(len, columns.headers))
         if len(self._columns):
-            self._columns.add(columns)
+            self._columns.extend(columns)
         else:
             self._columns = columns
 

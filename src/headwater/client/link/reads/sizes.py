@@ -29,7 +29,7 @@ def message_sizes(
         chunks = read_range(connection, info, wanted, subjects, way, headers_only=True)
         with closing(chunks):
             for chunk in chunks:
-                if chunk.payload_bytes is None:
+                if not chunk.payload_bytes:
                     # The stream takes no consumer, and the other ways of reading give no sizes.
                     wanted = wanted.starting_at(chunk.sequences[0])
                     break

@@ -1,4 +1,4 @@
-"""Documents about other servers, which this server does not know yet.
+"""Documents about other clusters and leaf nodes, which this server does not know yet.
 
 nats-server answers these requests whether the feature is configured or not. An operator's tool that
 asks for all of them gets the documents of a nats-server on its own.
@@ -6,16 +6,6 @@ asks for all of them gets the documents of a nats-server on its own.
 
 from headwater.server.monitoring.facts import Facts
 from headwater.server.monitoring.pages.documents import View, timestamp
-
-
-class Routez(View, kw_only=True):
-    """Connections to servers of the same cluster."""
-
-    server_id: str
-    server_name: str
-    now: str
-    num_routes: int
-    routes: list[object]
 
 
 class Gatewayz(View, kw_only=True):
@@ -34,17 +24,6 @@ class Leafz(View, kw_only=True):
     now: str
     leafnodes: int
     leafs: list[object]
-
-
-def routez(facts: Facts) -> Routez:
-    """No routes."""
-    return Routez(
-        server_id=facts.server_id,
-        server_name=facts.name,
-        now=timestamp(facts.now_ns),
-        num_routes=0,
-        routes=[],
-    )
 
 
 def gatewayz(facts: Facts) -> Gatewayz:

@@ -223,6 +223,8 @@ def account_statz(facts: Facts, options: AccountStatzOptions) -> AccountStatz:
 def account_stat(account: Account) -> AccountStat:
     """One account in numbers, those of clients that have gone included."""
     connections = len(account.clients)
+    received_msgs = account.in_msgs + sum(client.in_msgs for client in account.clients)
+    received_bytes = account.in_bytes + sum(client.in_bytes for client in account.clients)
     sent_msgs = account.out_msgs + sum(client.out_msgs for client in account.clients)
     sent_bytes = account.out_bytes + sum(client.out_bytes for client in account.clients)
     return AccountStat(
@@ -233,7 +235,7 @@ def account_stat(account: Account) -> AccountStat:
         total_conns=connections,
         num_subscriptions=account.index.count,
         sent=_by_clients(sent_msgs, sent_bytes),
-        received=_by_clients(account.in_msgs, account.in_bytes),
+        received=_by_clients(received_msgs, received_bytes),
         slow_consumers=account.slow_consumers,
     )
 

@@ -1,7 +1,7 @@
 """/jsz, and the parts about JetStream of /varz and STATSZ.
 
-Options name consumers, Raft groups and other servers because tools ask for them; a server on its
-own leads all its streams.
+Options name consumers, Raft groups and other servers because tools ask for them; a server leads
+all its streams. `meta_cluster` is the group of all servers that keep streams.
 """
 
 from typing import Final
@@ -12,11 +12,14 @@ from msgspec import UNSET, UnsetType
 from headwater.base.clock import NS_PER_S
 from headwater.go.json import document, write
 from headwater.jetstream.account import JetStreamAccount
+from headwater.jetstream.api.cluster_documents import peer_id
 from headwater.jetstream.config.api_level import API_LEVEL
 from headwater.jetstream.config.stream_config import Storage
 from headwater.jetstream.consumers.machine import Consumer
 from headwater.jetstream.streams.publishing.batch_limits import BatchLimits
 from headwater.jetstream.streams.stream import Stream
+from headwater.raft.node import RaftNode
+from headwater.server.cluster.consensus.driver import ConsensusDriver
 from headwater.server.configuration.options import JetStreamOptions
 from headwater.server.monitoring.facts import Facts
 from headwater.server.monitoring.pages.documents import Filtered, Refused, View, timestamp
@@ -133,6 +136,27 @@ class AccountDetail(View, kw_only=True):
     stream_detail: tuple[StreamDetail, ...] = ()
 
 
+class MetaReplica(View, kw_only=True):
+    """Another server of the meta group, as this server sees it."""
+
+    name: str
+    current: bool
+    active: int
+    peer: str
+
+
+class MetaCluster(View, kw_only=True):
+    """The group of all servers that keep streams."""
+
+    name: str
+    leader: str | UnsetType = UNSET
+    peer: str | UnsetType = UNSET
+    replicas: tuple[MetaReplica, ...] | UnsetType = UNSET
+    cluster_size: int
+    quorum_needed: int
+    pending: int
+
+
 class Jsz(View, kw_only=True):
     """Stats, and as much more as was asked for."""
 
@@ -153,6 +177,7 @@ class Jsz(View, kw_only=True):
     consumers: int
     messages: int
     bytes: int
+    meta_cluster: MetaCluster | UnsetType = UNSET
     account_details: tuple[AccountDetail, ...] | UnsetType = UNSET
     total: int
 
@@ -178,12 +203,44 @@ def jsz(facts: Facts, options: JszOptions) -> Jsz:
         consumers=sum(len(stream.consumers.shown) for stream in streams),
         messages=sum(stream.log.messages for stream in streams),
         bytes=stats.memory + stats.storage,
+        meta_cluster=_meta_cluster(facts),
         account_details=tuple(
             _account_detail(facts, each, options) for each in _wanted(jetstream, options)
         )
         or UNSET,
         total=len(jetstream.accounts),
     )
+
+
+def _meta_cluster(facts: Facts) -> MetaCluster | UnsetType:
+    """The meta group; unset on a server on its own, and before the cluster is born."""
+    consensus = facts.get_consensus()
+    if facts.cluster is None or consensus is None or consensus.meta is None:
+        return UNSET
+    meta = consensus.meta
+    electors = meta.membership.electors()
+    others = [name for name in meta.membership.members() if name != facts.name]
+    return MetaCluster(
+        name=facts.cluster.cluster_name,
+        leader=meta.leader or UNSET,
+        peer=peer_id(meta.leader) if meta.leader else UNSET,
+        replicas=tuple(_meta_replica(consensus, meta, name) for name in others) or UNSET,
+        cluster_size=len(electors),
+        quorum_needed=len(electors) // 2 + 1,
+        pending=meta.log.last_index - meta.log.commit,
+    )
+
+
+def _meta_replica(consensus: ConsensusDriver, meta: RaftNode, name: str) -> MetaReplica:
+    """A follower is as current as the leader knows; of the others only the leader is known.
+
+    No follower is current while members change: until then decisions need the earlier members.
+    """
+    progress = meta.progress_of(name)
+    is_current = progress.match >= meta.log.commit if progress else name == meta.leader
+    is_current = is_current and meta.is_membership_settled
+    silence_ns = consensus.silence_ns(name)
+    return MetaReplica(name=name, current=is_current, active=silence_ns, peer=peer_id(name))
 
 
 def jsz_of_account(facts: Facts, name: str, options: JszOptions) -> AccountDetail:

@@ -10,6 +10,7 @@ from headwater.base.clock import NS_PER_S
 from headwater.server.monitoring.facts import Facts
 from headwater.server.monitoring.pages.documents import MsgBytes, View, number, timestamp, uptime
 from headwater.server.monitoring.pages.jsz import JetStreamPart, jetstream_part
+from headwater.server.monitoring.pages.routez import open_routes
 
 # Time for a TLS handshake; shown also by servers without TLS.
 TLS_TIMEOUT_S: Final = 2
@@ -30,8 +31,20 @@ class Absent(View, kw_only=True):
     """A part that this server does not have."""
 
 
+class ClusterPart(View, kw_only=True):
+    """The cluster, as it is configured."""
+
+    name: str = ""
+    addr: str = ""
+    cluster_port: int = 0
+    auth_timeout: int | float = 0
+    urls: tuple[str, ...] = ()
+    tls_timeout: int | float = 0
+    write_deadline: int = 0
+
+
 class KindCounts(View, kw_only=True, omit_defaults=False):
-    """A number for each kind of connection. There are only clients here."""
+    """A number for each kind of connection. There are only clients and routes here."""
 
     clients: int
     routes: int = 0
@@ -76,7 +89,7 @@ class Varz(View, kw_only=True, omit_defaults=False):
     max_control_line: int
     max_payload: int
     max_pending: int
-    cluster: Absent = msgspec.field(default_factory=Absent)
+    cluster: ClusterPart = msgspec.field(default_factory=ClusterPart)
     gateway: Absent = msgspec.field(default_factory=Absent)
     leaf: Absent = msgspec.field(default_factory=Absent)
     mqtt: Absent = msgspec.field(default_factory=Absent)
@@ -129,6 +142,8 @@ def varz(facts: Facts) -> Varz:
     process = facts.process
     now_ns = facts.now_ns
     received, sent = received_in_all(facts), sent_in_all(facts)
+    from_peers, to_peers = exchanged_with_peers(facts)
+    slow, stale = slow_consumer_counts(facts), stale_connection_counts(facts)
     return Varz(
         server_id=info.server_id,
         server_name=info.server_name,
@@ -152,6 +167,7 @@ def varz(facts: Facts) -> Varz:
         max_control_line=options.max_control_line,
         max_payload=options.max_payload,
         max_pending=options.max_pending,
+        cluster=_cluster_part(facts),
         jetstream=jetstream_part(facts),
         write_deadline=round(options.write_deadline_s * NS_PER_S),
         start=timestamp(facts.started_wall_ns),
@@ -162,16 +178,18 @@ def varz(facts: Facts) -> Varz:
         cpu=cpu_percent(facts),
         connections=len(facts.roster.open),
         total_connections=facts.roster.total_connections,
-        in_msgs=received.msgs,
-        in_bytes=received.bytes,
+        routes=sum(1 for _ in open_routes(facts)),
+        remotes=0 if facts.cluster is None else len(facts.cluster.peers),
+        in_msgs=received.msgs + from_peers.msgs,
+        in_bytes=received.bytes + from_peers.bytes,
         in_client_msgs=received.msgs,
         in_client_bytes=received.bytes,
-        out_msgs=sent.msgs,
-        out_bytes=sent.bytes,
+        out_msgs=sent.msgs + to_peers.msgs,
+        out_bytes=sent.bytes + to_peers.bytes,
         out_client_msgs=sent.msgs,
         out_client_bytes=sent.bytes,
-        slow_consumers=facts.roster.slow_consumers,
-        stale_connections=facts.roster.stale_connections,
+        slow_consumers=slow.clients + slow.routes,
+        stale_connections=stale.clients + stale.routes,
         stalled_clients=facts.counters.stalled_clients,
         subscriptions=subscriptions_in_all(facts),
         http_req_stats=dict(sorted(facts.requests.items())),
@@ -180,15 +198,58 @@ def varz(facts: Facts) -> Varz:
         tags=list(options.server_tags) or UNSET,
         metadata=dict(sorted(options.server_metadata.items())) or UNSET,
         system_account=UNSET if facts.accounts.system is None else facts.accounts.system.name,
-        slow_consumer_stats=KindCounts(clients=facts.roster.slow_consumers),
-        stale_connection_stats=KindCounts(clients=facts.roster.stale_connections),
+        slow_consumer_stats=slow,
+        stale_connection_stats=stale,
     )
+
+
+def _cluster_part(facts: Facts) -> ClusterPart:
+    cluster = facts.cluster
+    if cluster is None:
+        return ClusterPart()
+    options = facts.options.cluster
+    return ClusterPart(
+        name=cluster.cluster_name,
+        addr=options.host,
+        cluster_port=cluster.port,
+        auth_timeout=number(options.auth_timeout_s),
+        urls=tuple(route.address for route in options.routes),
+        tls_timeout=TLS_TIMEOUT_S,
+        write_deadline=round(options.write_deadline_s * NS_PER_S),
+    )
+
+
+def slow_consumer_counts(facts: Facts) -> KindCounts:
+    """Connections that were closed because they read too slowly."""
+    cluster = facts.cluster
+    routes = 0 if cluster is None else cluster.slow_consumers
+    return KindCounts(clients=facts.roster.slow_consumers, routes=routes)
+
+
+def stale_connection_counts(facts: Facts) -> KindCounts:
+    """Connections that were closed because they left pings unanswered."""
+    cluster = facts.cluster
+    routes = 0 if cluster is None else cluster.stale_connections
+    return KindCounts(clients=facts.roster.stale_connections, routes=routes)
+
+
+def exchanged_with_peers(facts: Facts) -> tuple[MsgBytes, MsgBytes]:
+    """Messages from other servers, and to them."""
+    cluster = facts.cluster
+    if cluster is None:
+        return MsgBytes(msgs=0, bytes=0), MsgBytes(msgs=0, bytes=0)
+    in_msgs, in_bytes, out_msgs, out_bytes = cluster.counts()
+    return MsgBytes(msgs=in_msgs, bytes=in_bytes), MsgBytes(msgs=out_msgs, bytes=out_bytes)
 
 
 def received_in_all(facts: Facts) -> MsgBytes:
     """Messages that clients, open and closed, sent to this server."""
     counters = facts.counters
-    return MsgBytes(msgs=counters.in_msgs, bytes=counters.in_bytes)
+    live = facts.roster.open.values()
+    return MsgBytes(
+        msgs=counters.in_msgs + sum(client.in_msgs for client in live),
+        bytes=counters.in_bytes + sum(client.in_bytes for client in live),
+    )
 
 
 def sent_in_all(facts: Facts) -> MsgBytes:

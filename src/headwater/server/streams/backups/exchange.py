@@ -83,15 +83,16 @@ class Exchange:
         return f"{prefix}.{self.stream_name}.{new_event_id(self._server.entropy)}"
 
     def subscribe(self, subject: bytes, handler: Handler) -> None:
-        """Have messages on a subject handled; one subject per transfer."""
-        self._subscription = self._server.subscriptions.serve(self.account, subject, handler)
+        """Have messages of clients of all servers on a subject handled; one per transfer."""
+        self._subscription = self._server.subscriptions.serve(
+            self.account, subject, handler, is_announced=True
+        )
 
     def send(
         self, subject: bytes, payload: bytes, reply: bytes | None = None, header: bytes = b""
     ) -> None:
         """Send a message to the subscribers of a subject."""
-        route = self.account.index.match(subject)
-        self._server.broker.send(route, subject, reply, payload, header)
+        self._server.broker.send(self.account, subject, reply, payload, header)
 
     # --- time ----------------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ from headwater.jetstream.api.restored_consumers import AdmittedConsumer, write_c
 from headwater.jetstream.backup.filling import Rules
 from headwater.jetstream.config.stream_config import StreamConfig
 from headwater.jetstream.errors import ApiError
+from headwater.jetstream.proposal import Answered
 from headwater.server.core.client import Client
 from headwater.server.streams.backups.exchange import Exchange, TransferServer
 from headwater.server.streams.backups.staging import Staging
@@ -203,7 +204,7 @@ class Restore:
             work = self._log.begin_sync()
             if work is None:
                 # A log in memory: there is no disk to wait for.
-                self._adopt(self._log)
+                self._adopt()
                 return
         except ApiError as error:
             self._fail(error)
@@ -224,26 +225,27 @@ class Restore:
         except StoreError as error:
             self._fail(refused(str(error)))
         else:
-            self._adopt(log)
+            self._adopt()
 
-    def _adopt(self, log: MessageLog) -> None:
-        staging = self._staging
-        try:
-            # Other streams may have been created since the restore began.
-            staging.check_creatable(self._account, self._config)
-            stream = staging.adopt_log(
-                self._account, self._config, log, self._receiver.created_ns, self._consumers
-            )
-        except ApiError as error:
-            self._fail(error)
-            return
-        except StoreError as error:
-            self._fail(refused(str(error)))
-            return
+    def _adopt(self) -> None:
+        self._staging.adopt_log(
+            self._account,
+            self._config,
+            self._receiver.created_ns,
+            self._consumers,
+            Answered(self._complete, self._refuse),
+        )
+
+    def _complete(self, _: int) -> None:
+        """Tell that the stream runs."""
         self._log = None
         self._server_log.info(f"Completed restore for {self._exchange.title}")
         self._advise_end()
-        self._reply(staging.describe_restored(self._account, stream))
+        self._reply(self._staging.describe_restored(self._account, self._config.name))
+
+    def _refuse(self, error: StoreError | ApiError) -> None:
+        """Tell that the set of streams could not take the stream."""
+        self._fail(refused(str(error)) if isinstance(error, StoreError) else error)
 
     def _fail(self, error: ApiError) -> None:
         self._discard_log()

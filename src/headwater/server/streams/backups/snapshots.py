@@ -85,7 +85,7 @@ class Snapshot:
         self._await_interest()
 
     def _has_subscriber(self) -> bool:
-        return self._exchange.account.index.match(self._deliver).size > 0
+        return self._exchange.account.is_heard(self._deliver)
 
     def _await_interest(self) -> None:
         """Begin when a client is subscribed, or in any case after a while."""

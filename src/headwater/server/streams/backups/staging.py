@@ -17,11 +17,12 @@ from headwater.jetstream.api.streams import StreamApi
 from headwater.jetstream.backup.consumers import BackedUpConsumer
 from headwater.jetstream.config.stream_config import Storage, StreamConfig
 from headwater.jetstream.errors import ApiError
-from headwater.jetstream.streams.stream import Stream
-from headwater.server.streams.hosted_streams import HostedStreams
+from headwater.jetstream.proposal import Answered, Proposal
+from headwater.jetstream.records import StreamSetRecord
 from headwater.server.streams.runners import StreamRunners
 from headwater.server.streams.storage.limits import ServerLimits
 from headwater.server.streams.storage.stream_store import StreamStore
+from headwater.server.streams.stream_set_runner import StreamSetRunner
 from headwater.store.log.message_log import MessageLog
 from headwater.store.store import SyncMode
 
@@ -30,20 +31,20 @@ from headwater.store.store import SyncMode
 class Staging:
     """Makes streams of logs that were filled from backups."""
 
-    __slots__ = ("_api_of", "_files", "_limits", "_runners", "_streams")
+    __slots__ = ("_api_of", "_files", "_limits", "_runners", "_stream_set")
 
     def __init__(
         self,
         files: StreamStore,
         limits: ServerLimits,
         runners: StreamRunners,
-        streams: HostedStreams,
+        stream_set: StreamSetRunner,
         api_of: Callable[[str], StreamApi],
     ) -> None:
         self._files = files
         self._limits = limits
         self._runners = runners
-        self._streams = streams
+        self._stream_set = stream_set
         self._api_of = api_of
 
     def memory_left(self) -> int:
@@ -78,11 +79,8 @@ class Staging:
         return self._files.is_staged(account.name, name)
 
     def flush_written(self, config: StreamConfig) -> None:
-        """Have the writes to a staged log reach the disk, so that what is held back stays small."""
-        mode = self._files.mode_of(config)
-        if mode is SyncMode.ALWAYS:
-            self._runners.commit_wanted()
-        elif mode is SyncMode.ASYNC:
+        """Have the deferred writes to a staged log reach the disk, so that they stay few."""
+        if self._files.mode_of(config) is SyncMode.ASYNC:
             self._runners.flush_wanted()
 
     def admit_consumers(
@@ -96,21 +94,30 @@ class Staging:
         self,
         account: JetStreamAccount,
         config: StreamConfig,
-        log: MessageLog,
         created_ns: int,
         consumers: Sequence[AdmittedConsumer],
-    ) -> Stream:
-        """Make a stream of a staged log. Without a time it was created now.
-
-        Raises ApiError and StoreError.
-        """
+        answered: Answered,
+    ) -> None:
+        """Have a stream made of a staged log. Without a time it was created now."""
         created_ns = created_ns or self._runners.now_ns()
-        return self._streams.add_restored(account, config, log, created_ns, consumers)
+
+        def decide() -> Proposal[StreamSetRecord] | None:
+            try:
+                # Other streams may have been created since the restore began.
+                self.check_creatable(account, config)
+                proposal = self._files.decide_restored(account.name, config, created_ns, consumers)
+            except ApiError as error:
+                answered.refuse(error)
+                return None
+            proposal.effects += (answered,)
+            return proposal
+
+        self._stream_set.request(decide)
 
     def discard_log(self, account: JetStreamAccount, config: StreamConfig, log: MessageLog) -> None:
         """Remove a staged log. Raises StoreError."""
         self._files.discard_log(account.name, config, log)
 
-    def describe_restored(self, account: JetStreamAccount, stream: Stream) -> StreamCreateResponse:
+    def describe_restored(self, account: JetStreamAccount, name: str) -> StreamCreateResponse:
         """The reply to the end of a restore."""
-        return self._api_of(account.name).restored(stream)
+        return self._api_of(account.name).restored(account.stream(name))

@@ -29,8 +29,8 @@ class ServerLimits:
     def configure(self, options: Options, resources: Resources) -> None:
         """Take over the limits of new options."""
         self.resources = resources
-        self.usage.memory_bytes_max = resources.max_memory_bytes
-        self.usage.file_bytes_max = resources.max_storage_bytes
+        self.usage.memory.bytes_max = resources.max_memory_bytes
+        self.usage.file.bytes_max = resources.max_storage_bytes
         self._by_account = {
             account.name: account.jetstream
             for account in options.accounts

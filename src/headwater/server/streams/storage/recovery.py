@@ -6,12 +6,39 @@ streams has no record of it.
 """
 
 from headwater.jetstream.account import JetStreamAccount
+from headwater.jetstream.records import StreamCreated
 from headwater.jetstream.streams.recovery import config_of
 from headwater.jetstream.streams.stream import Stream
 from headwater.server.log import Log
 from headwater.server.streams.storage.stream_set_log import StreamKey
 from headwater.server.streams.storage.stream_store import StreamStore
+from headwater.server.streams.stream_set_runner import StreamSetRunner
 from headwater.store.log.message_log import StoreError
+
+
+def recover_set(files: StreamStore, stream_set: StreamSetRunner) -> None:
+    """Bring the set of streams and the folders of a store that was just opened together.
+
+    A folder without a record is adopted, and a creation that a crash has interrupted is finished.
+    """
+    adoption = files.set_log.decide_adopt(
+        lambda key: files.body_of(key, files.store.logs[str(key)])
+    )
+    if adoption.records:
+        stream_set.propose(adoption)
+    for created in files.set_log.unmade:
+        _finish_creation(files, created, stream_set)
+
+
+def _finish_creation(
+    files: StreamStore, created: StreamCreated, stream_set: StreamSetRunner
+) -> None:
+    """Make the log of a stream whose creation a crash has interrupted."""
+    try:
+        files.make_log(created)
+    except StoreError as error:
+        files.store.findings.add("unmade", str(error))
+        stream_set.withdraw(created, error)
 
 
 def recover_stream(
@@ -63,6 +90,6 @@ def report_recovered(files: StreamStore, key: StreamKey, stream: Stream, log: Lo
     """Log the findings of recovery in the files of a stream that runs again."""
     for finding in files.store.logs[str(key)].findings.reported:
         log.warn(f"Stream {key}: {finding}")
-    for reason in stream.set_aside:
+    for reason in stream.publishing.rules.set_aside:
         log.error(f"Stream {key}: {reason}")
     log.info(f"  Restored {stream.log.messages} messages for stream '{key.account} > {key.stream}'")

@@ -1,7 +1,9 @@
 """The set of streams of a server, and its log: the catalogue of the store.
 
-    decide ─▶ records ─▶ `commit`: catalogue, one sync ─▶ apply ─▶ the folder of the stream follows
+    Group.propose ─▶ `add_entry` ─▶ `sync`: catalogue, one write ─▶ apply ─▶ the folder follows
 
+The catalogue is the log behind the group of the set, as the write-ahead file is that of a stream
+with `always`: the committer `Synced` adds entries, and they are committed when a sync covers them.
 Streams in memory are in the set and not in its log: they end with the process, and no other server
 has to know of them.
 
@@ -23,7 +25,8 @@ from headwater.jetstream.codec import RecordCodec
 from headwater.jetstream.codec.errors import NewerRecordError, RecordError
 from headwater.jetstream.config.stream_config import Storage
 from headwater.jetstream.meta.stream_set import StreamSet
-from headwater.jetstream.records import StreamCreated, StreamDeleted, StreamSetRecord
+from headwater.jetstream.proposal import Proposal
+from headwater.jetstream.records import StreamCreated, StreamSetRecord
 from headwater.jetstream.streams.file import StreamBody
 from headwater.store.log.message_log import StoreError
 from headwater.store.recovery.catalogue import (
@@ -61,71 +64,86 @@ class StreamKey(NamedTuple):
 class StreamSetLog:
     """The set of streams of one store, as it is on the disk."""
 
-    __slots__ = ("_store", "streams")
+    __slots__ = ("_added", "_store", "applied_entry", "streams", "synced_entry")
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self.streams = StreamSet()
+        # Entries for the next sync: their indexes, and those of their records that are stored.
+        self._added: list[tuple[int, list[StreamSetRecord]]] = []
+        # The last entry that the disk has, and the last one that folders follow.
+        self.synced_entry = 0
+        self.applied_entry = 0
 
-    # --- changes -------------------------------------------------------------------------------
+    # --- entries -------------------------------------------------------------------------------
 
-    def commit(self, records: list[StreamSetRecord]) -> None:
-        """Write records, all or none, and apply them. Raises StoreError."""
-        durable = [record for record in records if self._is_durable(record)]
-        match durable:
-            case [StreamDeleted() as deleted]:
-                key = str(StreamKey(deleted.account, deleted.name))
-                data = _CODEC.encode(deleted)
-                self._store.write_deletion(key, deleted.incarnation, data)
-            case [_, *_]:
-                entries = [entry for record in durable for entry in self._entries_of(record)]
-                self._store.write_entries(entries)
-        for record in records:
-            self.streams.apply(record)
+    @property
+    def offline(self) -> str:
+        """The reason why the store cannot be written; empty if it can."""
+        return self._store.offline
+
+    def add_entry(self, entry: Proposal[StreamSetRecord]) -> None:
+        """Add an entry to the next sync."""
+        durable = [record for record in entry.records if self._is_durable(record)]
+        self._added.append((entry.index, durable))
+
+    def withdraw_entries(self, index: int) -> None:
+        """Drop the entries behind an index, none of which is written."""
+        self._added = [entry for entry in self._added if entry[0] <= index]
+
+    def sync(self) -> None:
+        """Write the entries that were added, all or none. Raises StoreError, and then they are
+        dropped."""
+        added, self._added = self._added, []
+        records = [record for _, durable in added for record in durable]
+        created = {each.incarnation for each in records if isinstance(each, StreamCreated)}
+        if records and not created:
+            # They may make room on a full disk.
+            self._store.write_deletions([_entry(DELETED, record) for record in records])
+        elif records:
+            self._store.write_entries(
+                [entry for record in records for entry in self._entries(record, created)]
+            )
+        if added:
+            self.synced_entry = added[-1][0]
 
     def _is_durable(self, record: StreamSetRecord) -> bool:
-        created = record
-        if isinstance(record, StreamDeleted):
-            there = self.streams.get(record.account, record.name)
-            if there is None or there.incarnation != record.incarnation:
-                return False
-            created = there
-        return isinstance(created, StreamCreated) and created.config.storage is Storage.FILE
-
-    def _entries_of(self, record: StreamSetRecord) -> list[CatalogueEntry]:
-        """The entries of a record, and of the folder that it finds."""
-        key = str(StreamKey(record.account, record.name))
-        log = self._store.logs.get(key)
-        has_folder = log is not None and log.identity == record.incarnation
-        data = _CODEC.encode(record)
+        created: StreamCreated | None
         if isinstance(record, StreamCreated):
-            kinds = (CREATED, MADE) if has_folder else (CREATED,)
+            created = record
         else:
-            kinds = (DELETED,) if has_folder else (DELETED, REMOVED)
-        first, *marks = (CatalogueEntry(kind, key, record.incarnation) for kind in kinds)
-        return [first._replace(record=data), *marks]
+            created = self.streams.creation_of(record)
+        return created is not None and created.config.storage is Storage.FILE
+
+    def _entries(self, record: StreamSetRecord, created: set[bytes]) -> list[CatalogueEntry]:
+        """The entries of a record, and of the folder that it finds.
+
+        `created` are the streams that are created by the same write: their folders are yet to come.
+        """
+        log = self._store.logs.get(_name_of(record))
+        has_folder = log is not None and log.identity == record.incarnation
+        if isinstance(record, StreamCreated):
+            return [_entry(CREATED, record), *([_entry(MADE, record)] if has_folder else [])]
+        is_gone = not has_folder and record.incarnation not in created
+        return [_entry(DELETED, record), *([_entry(REMOVED, record)] if is_gone else [])]
 
     # --- opening -------------------------------------------------------------------------------
 
-    def recover(self, body_of: Callable[[StreamKey], StreamBody]) -> list[StreamCreated]:
-        """Make the set from the catalogue and the folders of a store that was just opened.
+    def recover(self) -> None:
+        """Make the set from the catalogue of a store that was just opened.
 
-        Returns the streams whose folder has yet to be made. `body_of` reads the stream file of an
-        open log. Raises StoreError if a newer program wrote the catalogue.
+        Raises StoreError if a newer program wrote the catalogue.
         """
-        store = self._store
-        unread = []
-        for name, stream in store.catalogue.state.streams.items():
+        for name, stream in self._store.catalogue.state.streams.items():
             record = self._record_in(name, stream.record)
             if record is not None:
                 self.streams.apply(record)
-            elif name in store.logs:
-                unread.append(name)
-        differences = store.differences
-        found = dict.fromkeys([*differences.unrecorded, *differences.replaced, *unread])
-        self._adopt([name for name in found if name in store.logs], body_of)
-        unmade = [StreamKey.parse(name) for name in differences.unmade]
-        created = [self.streams.get(*key) for key in unmade]
+
+    @property
+    def unmade(self) -> list[StreamCreated]:
+        """The streams whose folder has yet to be made, because a crash came between."""
+        keys = [StreamKey.parse(name) for name in self._store.differences.unmade]
+        created = [self.streams.get(*key) for key in keys]
         return [stream for stream in created if stream is not None]
 
     def _record_in(self, name: str, data: bytes) -> StreamCreated | None:
@@ -142,36 +160,41 @@ class StreamSetLog:
             return record
         return None
 
-    def _adopt(self, names: list[str], body_of: Callable[[StreamKey], StreamBody]) -> None:
-        """Record streams that were found by their folders."""
-        store, records = self._store, list[StreamSetRecord]()
-        for name in names:
+    def decide_adopt(self, body_of: Callable[[StreamKey], StreamBody]) -> Proposal[StreamSetRecord]:
+        """The adoption of the streams that were found by their folders when the store was opened,
+        and are not in the set. `body_of` reads the stream file of an open log."""
+        store, found = self._store, list[StreamCreated]()
+        for name in self._unrecorded_names():
             key = StreamKey.parse(name)
             try:
                 body = body_of(key)
             except StoreError:
                 # Reported when the stream is to run.
                 continue
-            if body.unfinished:
-                continue
-            there = self.streams.get(*key)
-            if there is not None:
-                records.append(StreamDeleted(*key, there.incarnation))
-            identity = store.logs[name].identity
-            records.append(StreamCreated(*key, identity, body.config, body.created_ns))
-            self._report_adopted(name)
-        if not records:
-            return
-        if store.catalogue.is_gone:
+            if not body.unfinished:
+                identity = store.logs[name].identity
+                found.append(StreamCreated(*key, identity, body.config, body.created_ns))
+                self._report_adopted(name)
+        if found and store.catalogue.is_gone:
             text = f"{CATALOGUE_FILE}: it is gone; streams are found by their folders"
             store.findings.add("missing", text)
-        try:
-            store.write_entries([entry for record in records for entry in self._entries_of(record)])
-        except StoreError as error:
-            # The next start finds them again.
-            store.findings.add("unrecorded", str(error))
-        for record in records:
-            self.streams.apply(record)
+        return self.streams.decide_adopt(found)
+
+    def _unrecorded_names(self) -> list[str]:
+        """The open logs without a record of their incarnation that can be read."""
+        store = self._store
+        unread = [
+            name
+            for name in store.catalogue.state.streams
+            if self.streams.get(*StreamKey.parse(name)) is None
+        ]
+        differences = store.differences
+        found = dict.fromkeys([*differences.unrecorded, *differences.replaced, *unread])
+        return [name for name in found if name in store.logs]
+
+    def report_unrecorded(self, error: StoreError) -> None:
+        """Report that adopted streams could not be recorded: the next start finds them again."""
+        self._store.findings.add("unrecorded", str(error))
 
     def _report_adopted(self, name: str) -> None:
         store, catalogue = self._store, self._store.catalogue
@@ -184,3 +207,14 @@ class StreamSetLog:
             # The catalogue itself is reported, or is that of an earlier version.
             return
         store.findings.add("adopted", text)
+
+
+def _entry(kind: int, record: StreamSetRecord) -> CatalogueEntry:
+    """An entry about a stream; a creation and a deletion have the bytes of their record."""
+    data = _CODEC.encode(record) if kind in (CREATED, DELETED) else b""
+    return CatalogueEntry(kind, _name_of(record), record.incarnation, data)
+
+
+def _name_of(record: StreamSetRecord) -> str:
+    """The name by which the store knows the stream of a record."""
+    return str(StreamKey(record.account, record.name))

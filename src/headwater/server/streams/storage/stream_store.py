@@ -4,15 +4,17 @@ The store knows logs by a key, and keeps for each a stream file whose bytes it d
 module knows the key and the stream file of each stream, and the sync mode of its log.
 """
 
-from typing import final
+from collections.abc import Sequence
+from typing import NamedTuple, final
 
 from headwater.jetstream import error_codes
+from headwater.jetstream.api.restored_consumers import AdmittedConsumer
 from headwater.jetstream.codec.stream_set_records import INCARNATION_BYTES
 from headwater.jetstream.config.stream_config import Compression, PersistMode, Storage, StreamConfig
 from headwater.jetstream.errors import ApiError
-from headwater.jetstream.records import StreamCreated, StreamDeleted, StreamSetRecord
+from headwater.jetstream.proposal import Proposal
+from headwater.jetstream.records import StreamCreated, StreamSetRecord
 from headwater.jetstream.streams.file import StreamBody, decode_body, encode_body
-from headwater.jetstream.streams.stream import Stream
 from headwater.runtime.environment import Environment
 from headwater.server.configuration.options import JetStreamOptions
 from headwater.server.streams.storage.resources import Resources, encoding_of, reserve_bytes_of
@@ -21,6 +23,14 @@ from headwater.store.log.file_log import FileLog
 from headwater.store.log.memory_log import MemoryLog
 from headwater.store.log.message_log import MessageLog, StoreError
 from headwater.store.store import Store, SyncMode, open_store
+
+
+class StagedLog(NamedTuple):
+    """A log that is filled from a backup: its incarnation, and the consumers of its stream."""
+
+    incarnation: bytes
+    log: MessageLog
+    consumers: Sequence[AdmittedConsumer] = ()
 
 
 @final
@@ -36,8 +46,8 @@ class StreamStore:
         # Stream files as they were read while the store was opened, by their bytes: reading one
         # takes longer than opening its log, and the recovery of the stream needs it again.
         self._bodies: dict[bytes, StreamBody] = {}
-        # The incarnations of logs that are being filled from backups, and are no streams yet.
-        self._staged: dict[StreamKey, bytes] = {}
+        # Logs that are being filled from backups, and are no streams yet.
+        self._staged: dict[StreamKey, StagedLog] = {}
         self.store: Store = open_store(
             environment.disk,
             resources.folder,
@@ -47,7 +57,6 @@ class StreamStore:
             encoding=encoding_of(options),
             compresses_of=self._compresses_file,
             reserve_bytes=reserve_bytes_of(resources),
-            has_entries=True,
         )
         if self.store.offline and not self.store.stream_names():
             self.store.abandon()
@@ -55,19 +64,10 @@ class StreamStore:
         self._entropy = environment.entropy
         self.set_log = StreamSetLog(self.store)
         try:
-            unmade = self.set_log.recover(lambda key: self.body_of(key, self.store.logs[str(key)]))
+            self.set_log.recover()
         except StoreError:
             self.store.abandon()
             raise
-        for created in unmade:
-            self._finish_creation(created)
-
-    def _finish_creation(self, created: StreamCreated) -> None:
-        """Make the log of a stream whose creation a crash has interrupted."""
-        try:
-            self.make_log(created)
-        except StoreError as error:
-            self.store.findings.add("unmade", str(error))
 
     # --- stream files --------------------------------------------------------------------------
 
@@ -108,18 +108,17 @@ class StreamStore:
 
     def decide_creation(
         self, account_name: str, config: StreamConfig, now_ns: int
-    ) -> tuple[StreamCreated, list[StreamSetRecord]]:
-        """The creation of a stream, and the records for it. Raises ApiError and StoreError."""
+    ) -> Proposal[StreamSetRecord]:
+        """The creation of a stream, whose incarnation is drawn. Raises ApiError and StoreError."""
         key = StreamKey(account_name, config.name)
         if self.is_staged(*key):
             raise ApiError.of(error_codes.STREAM_NAME_EXIST)
         if self.mode_of(config) is not None:
             self.store.check_creatable(str(key))
         incarnation = self._entropy.random_bytes(INCARNATION_BYTES)
-        records = self.set_log.streams.decide_create(
+        return self.set_log.streams.decide_create(
             account_name, config, now_ns, incarnation, self._lost_incarnation(key)
         )
-        return StreamCreated(account_name, config.name, incarnation, config, now_ns), records
 
     def _lost_incarnation(self, key: StreamKey) -> bytes | None:
         """The incarnation of a stream that exists, and whose files are gone."""
@@ -131,27 +130,16 @@ class StreamStore:
         return None if is_there else created.incarnation
 
     def make_log(self, created: StreamCreated) -> MessageLog:
-        """Make the log of a stream that exists from now on.
+        """Make the log of a stream that exists from now on. Raises StoreError.
 
-        Raises StoreError, and then the stream does not exist any more.
+        The log of a stream with several replicas is one of them, and holds no entry.
         """
         body = encode_body(created.config, created.created_ns)
-        key = StreamKey(created.account, created.name)
-        try:
-            return self._make_log(
-                key, created.incarnation, created.config, body, created.config.first_seq
-            )
-        except StoreError:
-            self._withdraw(created)
-            raise
-
-    def _withdraw(self, created: StreamCreated) -> None:
-        """Delete a stream whose files cannot be made."""
-        try:
-            self.set_log.commit([StreamDeleted(created.account, created.name, created.incarnation)])
-        except StoreError:
-            # Its name can be used again, and the next start tries to make its files.
-            pass
+        config = created.config
+        is_replica = config.num_replicas > 1
+        return self._make_log(
+            _key_of(created), created.incarnation, config, body, config.first_seq, is_replica
+        )
 
     def _make_log(
         self,
@@ -160,13 +148,39 @@ class StreamStore:
         config: StreamConfig,
         body: bytes,
         first_sequence: int,
+        is_replica: bool = False,
     ) -> MessageLog:
         first_sequence = max(first_sequence, 1)
         mode = self.mode_of(config)
         if mode is None:
             return MemoryLog(first_sequence)
         compresses = config.compression is Compression.S2
-        return self.store.make_stream(str(key), identity, body, first_sequence, mode, compresses)
+        return self.store.make_stream(
+            str(key), identity, body, first_sequence, mode, compresses, is_replica
+        )
+
+    # --- replicas ------------------------------------------------------------------------------
+
+    def join_group(self, created: StreamCreated, applied_entry: int) -> None:
+        """Make the log of a stream on this server only a replica that holds the effects of all
+        entries up to one, before its group is created. Raises StoreError."""
+        name = str(_key_of(created))
+        # The stream file speaks of no entry of an earlier group.
+        self.store.logs[name].set_body(encode_body(created.config, created.created_ns))
+        self.store.join_group(name, applied_entry)
+
+    def leave_group(self, created: StreamCreated) -> None:
+        """Make a replica the log of a stream on this server only, after its group is gone. Raises
+        StoreError."""
+        mode = self.mode_of(created.config) or self._default_mode
+        self.store.leave_group(str(_key_of(created)), mode)
+
+    def begin_refill(self, created: StreamCreated, first_sequence: int = 1) -> FileLog:
+        """Put an empty log in the place of a replica's, which is to be filled from another one.
+        Raises StoreError."""
+        log = self.store.begin_refill(str(_key_of(created)), first_sequence)
+        log.set_body(encode_body(created.config, created.created_ns))
+        return log
 
     def remove_log(self, account_name: str, config: StreamConfig, log: MessageLog) -> None:
         """Remove a log with its files. Raises StoreError."""
@@ -181,13 +195,6 @@ class StreamStore:
             compresses = config.compression is Compression.S2
             self.store.compress_stream(str(StreamKey(account_name, config.name)), compresses)
 
-    def incarnation_of(self, account_name: str, stream: Stream) -> bytes:
-        """The incarnation of a stream that runs."""
-        if isinstance(stream.log, FileLog):
-            return stream.log.identity
-        created = self.set_log.streams.get(account_name, stream.name)
-        return b"" if created is None else created.incarnation
-
     # --- logs that are filled from backups -----------------------------------------------------
 
     def stage_log(
@@ -198,34 +205,36 @@ class StreamStore:
         body = encode_body(config, now_ns, unfinished=True)
         incarnation = self._entropy.random_bytes(INCARNATION_BYTES)
         log = self._make_log(key, incarnation, config, body, first_sequence)
-        self._staged[key] = incarnation
+        self._staged[key] = StagedLog(incarnation, log)
         return log
 
     def is_staged(self, account_name: str, name: str) -> bool:
         """Whether a log of that name is being filled from a backup."""
         return StreamKey(account_name, name) in self._staged
 
+    def find_staged(self, created: StreamCreated) -> StagedLog | None:
+        """The staged log of a stream that was created from it; None for any other stream."""
+        staged = self._staged.get(StreamKey(created.account, created.name))
+        is_its_log = staged is not None and staged.incarnation == created.incarnation
+        return staged if is_its_log else None
+
     def decide_restored(
-        self, account_name: str, config: StreamConfig, created_ns: int
-    ) -> tuple[StreamCreated, list[StreamSetRecord]]:
-        """The creation of a stream from a staged log, and the records for it. Raises ApiError."""
+        self,
+        account_name: str,
+        config: StreamConfig,
+        created_ns: int,
+        consumers: Sequence[AdmittedConsumer] = (),
+    ) -> Proposal[StreamSetRecord]:
+        """The creation of a stream from a staged log. Raises ApiError."""
         key = StreamKey(account_name, config.name)
-        incarnation = self._staged[key]
-        records = self.set_log.streams.decide_create(
-            account_name, config, created_ns, incarnation, self._lost_incarnation(key)
+        staged = self._staged[key] = self._staged[key]._replace(consumers=consumers)
+        return self.set_log.streams.decide_create(
+            account_name, config, created_ns, staged.incarnation, self._lost_incarnation(key)
         )
-        return StreamCreated(account_name, config.name, incarnation, config, created_ns), records
 
     def finish_log(self, created: StreamCreated, log: MessageLog) -> None:
-        """Have a staged log be the log of a stream that exists from now on.
-
-        Raises StoreError, and then the stream does not exist any more.
-        """
-        try:
-            log.set_body(encode_body(created.config, created.created_ns))
-        except StoreError:
-            self._withdraw(created)
-            raise
+        """Have a staged log be the log of a stream that exists from now on. Raises StoreError."""
+        log.set_body(encode_body(created.config, created.created_ns))
         self._staged.pop(StreamKey(created.account, created.name), None)
 
     def discard_log(self, account_name: str, config: StreamConfig, log: MessageLog) -> None:
@@ -259,3 +268,7 @@ class StreamStore:
         if log.unreadable_count:
             problems.append(f"{log.unreadable_count} messages cannot be read any more")
         return "; ".join(problems)
+
+
+def _key_of(created: StreamCreated) -> StreamKey:
+    return StreamKey(created.account, created.name)

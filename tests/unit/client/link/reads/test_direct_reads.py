@@ -32,7 +32,7 @@ def read(connection: Connection, stream: str, way: Way) -> Columns:
     info = ApiClient(connection).stream_info(stream)
     found = Columns.empty()
     for chunk in read_range(connection, info, SequenceRange(1, info.last_seq), (), way):
-        found.add(chunk)
+        found.extend(chunk)
     return found
 
 

@@ -14,7 +14,7 @@ from headwater.client.link.reads.message_gets import MessageGetReader
 from headwater.client.link.reads.patterns import Patterns
 from headwater.client.link.reads.ranges import SequenceRange
 from headwater.wire.frames import publish_frame
-from tests.kit.link_peers import Responder, running, settle, url_of
+from tests.kit.link_peers import Responder, running, url_of
 from tests.kit.server_process import HEADWATER
 from tests.kit.stream_servers import KINDS, Server
 
@@ -44,8 +44,11 @@ def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
 def test_a_subject_that_is_not_utf_8_has_replacement_characters(server: Server) -> None:
     server.create_stream("LOG")
     with Connection(Login(url=server.url)) as connection:
-        connection.send(publish_frame(b"LOG.\xff", b"", b"", b"x"))
-        settle(connection)
+        inbox = connection.new_inbox()
+        connection.subscribe(inbox)
+        connection.send(publish_frame(b"LOG.\xff", inbox.encode(), b"", b"x"))
+        [ack] = connection.receive(timeout_s=10.0).payloads
+        assert b'"seq":1' in ack
         info = ApiClient(connection).stream_info("LOG")
         reader = MessageGetReader(connection, info, Patterns(("LOG.*",)), headers_only=False)
         [chunk] = reader.read(SequenceRange(1, 1), 1)

@@ -66,10 +66,10 @@ def test_a_stream_that_can_not_be_opened_is_told() -> None:
 def test_streams_of_an_account_that_is_gone_are_told_and_kept() -> None:
     options = Options(jetstream=streaming(), accounts=ACCOUNTS[1:2])
     world = StoredWorld(options).start()
-    assert world.node.jetstream is not None
-    owner = world.node.jetstream.accounts["A"]
+    host = world.node.jetstream
+    assert host is not None
     config = StreamConfig(name="ORDERS", subjects=("orders",), num_replicas=1)
-    world.node.jetstream.streams.create_stream(owner, config)
+    host.stream_set.propose(host.streams.decide_creation(host.accounts["A"], config))
     after = world.after_restart(Options(jetstream=streaming())).start()
     assert after.health().error == "JetStream account 'A' could not be resolved"
     assert any(path.startswith(f"{FOLDER}/streams") for path in after.disk.files())

@@ -89,22 +89,22 @@ def test_a_new_stream_may_reserve_the_last_byte_of_its_account() -> None:
 
 def test_a_stream_without_a_limit_needs_one_byte() -> None:
     limits = limits_of()
-    limits.usage.add(Storage.FILE, 0, SERVER_BYTES - 1)
+    limits.usage.file.reserved += SERVER_BYTES - 1
     assert refusal(limits, account_of(), stream(-1)) is None
-    limits.usage.add(Storage.FILE, 0, 1)
+    limits.usage.file.reserved += 1
     assert refusal(limits, account_of(), stream(-1)) is not None
 
 
 def test_a_changed_stream_reserves_the_difference() -> None:
     limits, old = limits_of(), stream(900)
-    limits.usage.add(Storage.FILE, 0, 900)
+    limits.usage.file.reserved += 900
     assert refusal(limits, account_of(), stream(SERVER_BYTES), old) is None
     assert refusal(limits, account_of(), stream(SERVER_BYTES + 1), old) is not None
 
 
 def test_a_stream_may_become_smaller_on_a_server_that_has_reserved_too_much() -> None:
     limits, old = limits_of(), stream(900)
-    limits.usage.add(Storage.FILE, 0, SERVER_BYTES)
+    limits.usage.file.reserved += SERVER_BYTES
     assert refusal(limits, account_of(), stream(-1), old) is None
 
 
@@ -117,10 +117,10 @@ def test_a_stream_may_not_allow_more_consumers_than_its_account() -> None:
 
 def test_a_server_is_full_one_byte_past_its_limit() -> None:
     limits = limits_of()
-    limits.usage.add(Storage.FILE, SERVER_BYTES, 0)
+    limits.usage.file.used += SERVER_BYTES
     limits.check_room(Storage.FILE)
     assert limits.room_left(Storage.FILE) == 0
-    limits.usage.add(Storage.FILE, 1, 0)
+    limits.usage.file.used += 1
     with pytest.raises(ApiError):
         limits.check_room(Storage.FILE)
     limits.check_room(Storage.MEMORY)
@@ -133,7 +133,8 @@ def test_an_account_has_room_where_no_check_refuses(storage: Storage, of_account
     world = ApiWorld(stream={"storage": storage.value})
     account = world.account
     account.limits = AccountLimits(max_memory=of_account, max_storage=of_account)
-    account.server.usage = limits.usage
+    limits.usage = account.server.usage
+    limits.configure(Options(), Resources("/data", SERVER_BYTES, SERVER_BYTES))
 
     def is_refused(size: int) -> bool:
         try:
@@ -157,7 +158,7 @@ def test_a_reload_changes_the_room_of_an_account() -> None:
     limits = limits_of()
     account = account_of()
     account.server.usage = limits.usage
-    limits.usage.add(Storage.FILE, SERVER_BYTES + 1, 0)
+    limits.usage.file.used += SERVER_BYTES + 1
     assert not account.has_room(Storage.FILE, 0)
     limits.configure(Options(), Resources("/data", SERVER_BYTES, SERVER_BYTES + 1))
     assert account.has_room(Storage.FILE, 0)

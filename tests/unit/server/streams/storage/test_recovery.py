@@ -10,6 +10,7 @@ from headwater.server.streams.storage.stream_set_log import StreamKey
 from headwater.server.streams.storage.stream_store import StreamStore
 from headwater.testing.disk import SimDisk
 from tests.kit.api_world import ApiWorld
+from tests.kit.stored_streams import StoredStreams
 from tests.kit.stored_world import StoredWorld, streaming
 
 CONFIG: Final = StreamConfig(name="S", subjects=("s",))
@@ -45,9 +46,7 @@ def restarted(is_staged: bool = False) -> Start:
     if is_staged:
         files.stage_log("A", CONFIG, NOW_NS, 1)
     else:
-        created, records = files.decide_creation("A", CONFIG, NOW_NS)
-        files.set_log.commit(records)
-        files.make_log(created)
+        StoredStreams(files).create("A", CONFIG, NOW_NS)
     files.store.close()
     return Start(disk)
 

@@ -7,14 +7,19 @@ from typing import Any
 
 import pytest
 
+from headwater.jetstream.config.stream_config import Storage, StreamConfig
+from headwater.jetstream.proposal import Proposal
+from headwater.jetstream.records import StreamCreated, StreamDeleted, StreamSetRecord
 from headwater.server.configuration.options import Options
+from headwater.server.streams.storage.resources import resources_of
 from headwater.server.streams.storage.stream_set_log import StreamKey
+from headwater.server.streams.storage.stream_store import StreamStore
 from headwater.store.disk.format import StreamFile
 from headwater.store.recovery.catalogue import CATALOGUE_FILE, CREATED, CatalogueEntry
 from headwater.store.store import open_store
 from headwater.testing.disk import SimDisk
 from headwater.testing.entropy import SeededEntropy, labelled_rng
-from tests.kit.stored_world import FOLDER, streaming
+from tests.kit.stored_world import FOLDER, StoredWorld, streaming
 from tests.kit.stream_world import StreamWorld
 
 # A store that was written when its catalogue had only names: streams S and OTHER; GONE was deleted,
@@ -227,6 +232,32 @@ def test_a_store_of_a_time_when_the_catalogue_had_names_is_migrated() -> None:
     stopped(again)
     store = open_store(disk, FOLDER, SeededEntropy(labelled_rng(1, "store")), disk.boot_id)
     assert store.catalogue.state.streams["$G/S"].identity == identity
+
+
+@pytest.mark.parametrize("storage", [Storage.FILE, Storage.MEMORY])
+def test_a_stream_that_is_created_and_deleted_by_one_sync_leaves_no_record_and_no_folder(
+    storage: Storage,
+) -> None:
+    disk = SimDisk()
+    environment, options = StoredWorld(disk=disk).node.environment, streaming()
+    files = StreamStore(options, resources_of(options, environment), environment)
+    log, streams = files.set_log, files.set_log.streams
+    creation = files.decide_creation("A", StreamConfig(name="S", storage=storage), 1)
+    [created] = creation.records
+    deletion: Proposal[StreamSetRecord] = Proposal([StreamDeleted("A", "S", created.incarnation)])
+    for index, entry in enumerate((creation, deletion), 1):
+        entry.index = index
+        streams.append(entry.records[0])
+        log.add_entry(entry)
+    log.sync()
+    assert log.synced_entry == 2
+    assert isinstance(created, StreamCreated)
+    # As if the process had died between the effects of the two.
+    files.make_log(created)
+    disk.kill()
+    again = started(disk)
+    assert (messages(again), reports(again)) == ({}, [])
+    assert not files_in(again.disk, f"{FOLDER}/streams")
 
 
 def test_the_key_of_a_stream_is_read_back() -> None:

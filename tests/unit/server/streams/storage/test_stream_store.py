@@ -6,14 +6,16 @@ import msgspec
 import pytest
 
 from headwater.jetstream.config.stream_config import PersistMode, Storage, StreamConfig
+from headwater.jetstream.records import StreamCreated
 from headwater.server.streams.storage.resources import resources_of
 from headwater.server.streams.storage.stream_set_log import StreamKey
 from headwater.server.streams.storage.stream_store import StreamStore
 from headwater.store.log.file_log import FileLog
 from headwater.store.log.memory_log import MemoryLog
-from headwater.store.log.message_log import MessageLog
+from headwater.store.log.message_log import Batch, MessageLog
 from headwater.store.store import SyncMode
 from headwater.testing.disk import SimDisk
+from tests.kit.stored_streams import StoredStreams
 from tests.kit.stored_world import StoredWorld, streaming
 
 ORDERS: Final = StreamConfig(name="ORDERS", subjects=("orders",))
@@ -30,9 +32,7 @@ def opened(disk: SimDisk, sync_always: bool = False) -> StreamStore:
 
 def create(files: StreamStore, account: str, config: StreamConfig) -> MessageLog:
     """Create a stream as a request does."""
-    created, records = files.decide_creation(account, config, NOW_NS)
-    files.set_log.commit(records)
-    return files.make_log(created)
+    return StoredStreams(files).create(account, config, NOW_NS)
 
 
 @pytest.fixture
@@ -106,9 +106,7 @@ def test_a_staged_log_that_a_crash_leaves_says_that_it_is_unfinished(disk: SimDi
 def test_a_staged_log_that_is_finished_is_a_stream(disk: SimDisk) -> None:
     files = opened(disk)
     log = files.stage_log("A", ORDERS, NOW_NS, 1)
-    created, records = files.decide_restored("A", ORDERS, NOW_NS)
-    files.set_log.commit(records)
-    files.finish_log(created, log)
+    assert StoredStreams(files).restore("A", ORDERS, NOW_NS) is log
     assert not files.is_staged("A", "ORDERS")
     assert files.stored_streams() == [("A", "ORDERS")]
     assert isinstance(log, FileLog)
@@ -124,3 +122,45 @@ def test_a_staged_log_that_is_discarded_leaves_its_name_free(
     assert not files.is_staged("A", config.name)
     assert files.stored_streams() == []
     create(files, "A", config)
+
+
+# --- replicas -------------------------------------------------------------------------------------
+
+REPLICATED: Final = msgspec.structs.replace(ORDERS, num_replicas=3)
+
+
+def test_the_log_of_a_stream_with_several_replicas_is_one_of_them(disk: SimDisk) -> None:
+    files = opened(disk, sync_always=True)
+    log = create(files, "A", REPLICATED)
+    assert log.is_replica
+    assert log.applied_entry == 0
+    assert not create(files, "A", msgspec.structs.replace(IN_MEMORY, num_replicas=3)).is_replica
+
+
+@pytest.mark.parametrize("always", [False, True])
+def test_a_stream_becomes_a_replica_and_one_of_this_server_again(
+    disk: SimDisk, always: bool
+) -> None:
+    files = opened(disk, always)
+    log = create(files, "A", ORDERS)
+    created = files.set_log.streams.get("A", "ORDERS")
+    assert created is not None
+    scaled = StreamCreated("A", "ORDERS", created.incarnation, REPLICATED, NOW_NS)
+    files.join_group(scaled, 5)
+    assert log.is_replica
+    assert log.applied_entry == 5
+    files.leave_group(created)
+    assert not log.is_replica
+    assert log.has_entries is always
+
+
+def test_a_replica_that_is_emptied_keeps_its_configuration(disk: SimDisk) -> None:
+    files = opened(disk)
+    log = create(files, "A", REPLICATED)
+    created = files.set_log.streams.get("A", "ORDERS")
+    assert created is not None
+    log.append(Batch([b"orders"], [b""], [b"1"], [NOW_NS]))
+    log.applied_entry = 1
+    log = files.begin_refill(created)
+    assert (log.messages, log.applied_entry) == (0, 0)
+    assert files.body_of(StreamKey("A", "ORDERS"), log).config == REPLICATED

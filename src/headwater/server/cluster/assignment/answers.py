@@ -1,0 +1,88 @@
+"""Answers to requests that the meta group has ordered, from the server that carried them out."""
+
+from collections.abc import Callable
+from typing import Final, final
+
+from headwater.go.json import JsonError, read
+from headwater.jetstream import error_codes
+from headwater.jetstream.advisories import ClientDocument
+from headwater.jetstream.api.documents import (
+    ErrorDocument,
+    Response,
+    StreamCreateResponse,
+    StreamDeleteResponse,
+)
+from headwater.jetstream.config.stream_config import StreamConfig
+from headwater.jetstream.errors import ApiError
+from headwater.jetstream.meta.records import AnswerTo
+from headwater.server.core.accounts import Account
+from headwater.server.streams.api_service import ApiService
+from headwater.server.streams.routing import Call
+from headwater.store.errors import StoreError
+
+# A client of another server that is not described: the server itself, or the system account.
+ANONYMOUS: Final = ClientDocument()
+
+
+@final
+class OrderedAnswers:
+    """Answers by the reply subjects that records carry. `account_of` finds an account by name."""
+
+    __slots__ = ("_account_of", "_api")
+
+    def __init__(self, api: ApiService, account_of: Callable[[str], Account | None]) -> None:
+        self._api = api
+        self._account_of = account_of
+
+    def created(self, account: str, name: str, answer: AnswerTo) -> None:
+        """Answer the creation of a stream that runs here."""
+        api = self._api.find_api(account)
+        stream = None if api is None else api.account.streams.get(name)
+        if api is not None and stream is not None:
+            self._send(answer, api.describe_created(stream))
+
+    def not_created(self, answer: AnswerTo, error: StoreError | ApiError) -> None:
+        """Answer the creation of a stream that cannot run here."""
+        if isinstance(error, StoreError):
+            error = ApiError.of(error_codes.STREAM_CREATE, err=str(error))
+        self._send(answer, StreamCreateResponse(error=ErrorDocument.of(error)))
+
+    def update(
+        self, account: str, name: str, config: StreamConfig, answer: AnswerTo | None
+    ) -> None:
+        """Change the configuration of a stream that is led here, and answer the request."""
+        home = self._account_of(account)
+        if home is not None:
+
+            def reply(response: Response) -> None:
+                if answer is not None:
+                    self._send(answer, response)
+
+            self._api.update_stream(home, name, config, reply)
+
+    def deleted(self, answer: AnswerTo) -> None:
+        """Answer the deletion of a stream."""
+        self._send(answer, StreamDeleteResponse(success=True))
+
+    def _send(self, answer: AnswerTo, response: Response) -> None:
+        account = self._account_of(answer.account)
+        if account is not None:
+            call = Call(
+                account,
+                client_of(answer.client),
+                answer.subject,
+                answer.reply_subject,
+                -1,
+                answer.request,
+            )
+            self._api.deliver(call, answer.request, response)
+
+
+def client_of(described: bytes) -> ClientDocument | None:
+    """The description of a client that came from another server; None if it cannot be read."""
+    if not described:
+        return None
+    try:
+        return read(described, ClientDocument, strict=False)
+    except JsonError:
+        return None

@@ -1,0 +1,227 @@
+"""The server that answers a call of the API: the leader of its stream, or of the meta group.
+
+A server knows all assignments, so it sends a call to the one server that is responsible. That
+server answers to the reply subject, wherever the client is. A call that reaches a server which is
+not responsible any more is dropped: the client asks again.
+"""
+
+from collections.abc import Callable
+from typing import Final, Protocol, final
+
+from headwater.go.json import write
+from headwater.jetstream import error_codes
+from headwater.jetstream.advisories import ClientDocument
+from headwater.jetstream.api.documents import ErrorDocument, Response
+from headwater.jetstream.api.operation import Operation, Request
+from headwater.jetstream.api.router import find_operation
+from headwater.jetstream.api.streams import StreamApi
+from headwater.jetstream.errors import ApiError
+from headwater.jetstream.meta.assignments import StreamAssignment
+from headwater.jetstream.meta.records import AnswerTo
+from headwater.runtime.environment import Scheduler
+from headwater.server.cluster.assignment.meta_machine import MetaMachine
+from headwater.server.cluster.assignment.meta_requests import (
+    META_CALLS,
+    MetaRequest,
+    MetaRequests,
+)
+from headwater.server.streams.api_service import API_PREFIX, ApiService, split_payload
+from headwater.server.streams.routing import Call
+
+# A cluster without a leader says so after this time: an election may be under way.
+NO_LEADER_S: Final = 0.5
+# Calls that wait to be told so. More of them are told at once.
+WAITING_MAX: Final = 10_000
+
+_CREATE: Final = "STREAM.CREATE."
+_PULL: Final = "CONSUMER.MSG.NEXT."
+_DIRECT: Final = ("DIRECT.GET.", "DIRECT_LEADER.GET.")
+
+
+class Links(Protocol):
+    """The connections to other servers."""
+
+    def forward(
+        self,
+        peer: str,
+        account: str,
+        subject: bytes,
+        reply: bytes | None,
+        header_size: int,
+        payload: bytes,
+        client: bytes,
+    ) -> bool:
+        """Send a call to another server. Returns whether it is connected."""
+        ...
+
+
+@final
+class RequestRouter:
+    """Routes the calls of this server's clients, and those that other servers forward."""
+
+    __slots__ = (
+        "_api",
+        "_leader_of",
+        "_links",
+        "_meta",
+        "_name",
+        "_requests",
+        "_scheduler",
+        "_waiting",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        api: ApiService,
+        meta: MetaMachine,
+        requests: MetaRequests,
+        leader_of: Callable[[StreamAssignment], str],
+        links: Links,
+        scheduler: Scheduler,
+    ) -> None:
+        self._name = name
+        self._api = api
+        self._meta = meta
+        self._requests = requests
+        self._leader_of = leader_of
+        self._links = links
+        self._scheduler = scheduler
+        self._waiting = 0
+
+    def route(self, call: Call) -> bool:
+        """Have another server answer a call, or the meta group. Returns whether it will."""
+        name = call.subject[len(API_PREFIX) :].decode(errors="surrogateescape")
+        stream_name = _unattended_stream(name)
+        if stream_name is not None:
+            there = self._meta.assignments.get(call.account.name, stream_name)
+            # Without the stream there is no responder.
+            return there is not None and self._to_stream(call, there)
+        found = find_operation(name)
+        if found is None:
+            return False
+        operation, words = found
+        if name.startswith(META_CALLS) or not words:
+            return self._to_meta(call, name, operation, words)
+        there = self._meta.assignments.get(call.account.name, words[0])
+        if there is None:
+            # The leader of the meta group says that the stream is not there.
+            return self._to_meta_leader(call, operation)
+        return self._to_stream(call, there)
+
+    def _to_stream(self, call: Call, there: StreamAssignment) -> bool:
+        """Have the leader of a stream answer. A stream without a leader answers nothing."""
+        leader = self._leader_of(there)
+        if leader == self._name:
+            return False
+        if leader and _is_of_client(call):
+            self._forward(leader, call)
+        return True
+
+    def _to_meta_leader(self, call: Call, operation: Operation[StreamApi]) -> bool:
+        """Have the leader of the meta group answer. Returns False if it is this server."""
+        if self._meta.is_leading:
+            return False
+        leader = self._meta.leader
+        can_forward = leader not in ("", self._name) and _is_of_client(call)
+        if not can_forward or not self._forward(leader, call):
+            self._refuse_later(call, operation)
+        return True
+
+    def _to_meta(
+        self, call: Call, name: str, operation: Operation[StreamApi], words: list[str]
+    ) -> bool:
+        if self._to_meta_leader(call, operation):
+            return True
+        call_name = next((each for each in META_CALLS if name.startswith(each)), "")
+        api = self._api.find_api(call.account.name)
+        if not call_name or api is None:
+            return False
+        header, body = split_payload(call.payload, call.header_size)
+        request = Request(words, body, lambda: self._api.describe(call.source), header)
+        asked = MetaRequest(
+            call_name,
+            api,
+            operation,
+            request,
+            self._answer_to(call, body),
+            lambda response: self._api.deliver(call, body, response),
+            lambda there: self._pass_on(call, there),
+        )
+        self._requests.request(asked)
+        return True
+
+    def _pass_on(self, call: Call, there: StreamAssignment) -> None:
+        """Have the leader of a stream answer a call that the meta group has no change for."""
+        leader = self._leader_of(there)
+        if leader == self._name:
+            self._api.answer_here(call)
+        elif leader:
+            self._forward(leader, call)
+
+    def forwarded(self, call: Call) -> None:
+        """Answer a call that another server has forwarded, if this one is responsible for it."""
+        if self._is_passed_on(call) or not self.route(call):
+            self._api.answer_here(call)
+
+    def _is_passed_on(self, call: Call) -> bool:
+        """Whether a call creates a stream that is led here: the leader of the meta group found it.
+
+        A stream that is not assigned must never be created by one server.
+        """
+        name = call.subject[len(API_PREFIX) :].decode(errors="surrogateescape")
+        if self._meta.is_leading or not name.startswith(_CREATE):
+            return False
+        there = self._meta.assignments.get(call.account.name, name[len(_CREATE) :])
+        return there is not None and self._leader_of(there) == self._name
+
+    # --- frames --------------------------------------------------------------------------------
+
+    def _forward(self, server: str, call: Call) -> bool:
+        return self._links.forward(
+            server,
+            call.account.name,
+            call.subject,
+            call.reply,
+            call.header_size,
+            call.payload,
+            self._description(call),
+        )
+
+    def _description(self, call: Call) -> bytes:
+        described = self._api.describe(call.source)
+        return b"" if described is None else write(described)
+
+    def _answer_to(self, call: Call, body: bytes) -> AnswerTo | None:
+        if call.reply is None:
+            return None
+        return AnswerTo.bounded(
+            call.account.name, call.subject, call.reply, self._description(call), body
+        )
+
+    def _refuse_later(self, call: Call, operation: Operation[StreamApi]) -> None:
+        """Say that the cluster has no leader, unless one comes soon and answers another call."""
+
+        def refuse() -> None:
+            self._waiting -= 1
+            error = ErrorDocument.of(ApiError.of(error_codes.CLUSTER_NOT_AVAIL))
+            response: Response = operation.response(error=error)
+            body = split_payload(call.payload, call.header_size)[1]
+            self._api.deliver(call, body, response)
+
+        self._waiting += 1
+        delay_s = NO_LEADER_S if self._waiting <= WAITING_MAX else 0.0
+        self._scheduler.call_later(delay_s, refuse)
+
+
+def _is_of_client(call: Call) -> bool:
+    """Whether a call came from a client of this server: no call crosses a second link."""
+    return not isinstance(call.source, ClientDocument)
+
+
+def _unattended_stream(name: str) -> str | None:
+    """The stream of a pull or of a direct read; None for any other call."""
+    for prefix in (_PULL, *_DIRECT):
+        if name.startswith(prefix):
+            return name[len(prefix) :].partition(".")[0]
+    return None

@@ -1,0 +1,794 @@
+"""Consensus on one server: joins groups, their logs, the links to other servers, and the clock.
+
+    a frame of a peer, a timer, a finished write
+        └─▶ turn: Groups.take ─▶ frames at once ─▶ apply ─▶ save ─▶ commit ─┐
+                                                                            ▼
+            frames that rest on the write ◀─ Groups.written ◀─ committed ◀─ disk
+
+Two servers greet each other before anything else (`peers`), so each knows whether it has forgotten
+something that the other remembers. Then they agree on the birth of the cluster (`birth`), once;
+the meta group of all servers is the group of that birth. Its leader admits further servers.
+"""
+
+from collections.abc import Callable
+from typing import Final, Protocol, final
+
+from headwater.base.clock import NS_PER_S, Clock
+from headwater.base.entropy import Entropy
+from headwater.base.errors import PeerError
+from headwater.raft.config import RaftConfig
+from headwater.raft.entry import Entry
+from headwater.raft.membership import Membership
+from headwater.raft.messages import InstallSnapshot
+from headwater.raft.node import RaftNode
+from headwater.raft.storage import SavedState, blank, born, reborn
+from headwater.runtime.environment import Scheduler, TimerHandle
+from headwater.server.cluster.consensus.birth import (
+    Addressed,
+    Birth,
+    BirthMessage,
+    ClusterBirth,
+    Kind,
+    decode_message,
+    encode_message,
+)
+from headwater.server.cluster.consensus.cluster_file import ClusterFile
+from headwater.server.cluster.consensus.compaction import Compaction, compact_grown
+from headwater.server.cluster.consensus.doubts import Doubts, decode_doubts, encode_doubts
+from headwater.server.cluster.consensus.frames import (
+    MalformedFrame,
+    decode_frame,
+    encode_messages,
+)
+from headwater.server.cluster.consensus.group_storage import (
+    GroupStorage,
+    GroupWrites,
+    create_log,
+    saved_state,
+)
+from headwater.server.cluster.consensus.groups import Frames, Groups, Portion
+from headwater.server.cluster.consensus.leaders import Leaders
+from headwater.server.cluster.consensus.liveness import LivenessSettings
+from headwater.server.cluster.consensus.machine import (
+    GroupMachine,
+    MetaGroupMachine,
+    NoState,
+    SnapshotSink,
+)
+from headwater.server.cluster.consensus.membership import next_membership
+from headwater.server.cluster.consensus.peers import (
+    PEERS_MAX,
+    Greeting,
+    ServerFacts,
+    decode_greeting,
+    encode_greeting,
+)
+from headwater.server.cluster.consensus.transfers import (
+    CHUNK,
+    GOT,
+    OFFER,
+    REFUSED,
+    IncomingSnapshots,
+    OutgoingSnapshots,
+    decode_piece,
+)
+from headwater.server.log import Log
+from headwater.store.errors import StoreError
+from headwater.store.groups.frames import GroupMode
+from headwater.store.groups.group_logs import GroupLogs
+
+# The first byte of a payload on the consensus connection. Frames of groups have 0 and 1.
+GREETING: Final = b"\x02"
+BIRTH: Final = b"\x03"
+DOUBTS: Final = b"\x04"
+LEADERS: Final = b"\x05"
+DESCRIPTION: Final = b"\x06"
+MEMBERS: Final = b"\x07"
+
+UNAWAITED_S_MAX: Final = 0.005
+"""Entries that nobody waits for are proposed after at most this time."""
+
+REFUSAL_DELAY_S: Final = 0.1
+"""A server that is refused for its greeting has this time to read the greeting of this one: its own
+log then has the reason too."""
+
+
+class Links(Protocol):
+    """The connections to other servers, by their names."""
+
+    def send_consensus(self, peer: str, payload: bytes) -> None:
+        """Send a payload on the consensus connection, if it is open."""
+        ...
+
+    def send_catch_up(self, peer: str, payload: bytes) -> None:
+        """Send a payload on the connection for messages and catch-up, if it is open."""
+        ...
+
+    def disconnect(self, peer: str, reason: str) -> None:
+        """Close the connections to a server. It may connect again."""
+        ...
+
+
+@final
+class ConsensusDriver:
+    """The groups of a server, driven."""
+
+    __slots__ = (
+        "_birth",
+        "_clock",
+        "_commit",
+        "_compaction",
+        "_complete",
+        "_doubts",
+        "_entropy",
+        "_facts",
+        "_file",
+        "_greeted",
+        "_groups",
+        "_incoming",
+        "_is_doubtful",
+        "_is_stopped",
+        "_knows_it_forgot",
+        "_leader",
+        "_leaders",
+        "_links",
+        "_log",
+        "_logs",
+        "_machines",
+        "_meta",
+        "_meta_machine",
+        "_name",
+        "_outgoing",
+        "_proposing",
+        "_raft",
+        "_refused",
+        "_scheduler",
+        "_timer",
+        "_turn_planned",
+        "_writes",
+        "described",
+        "description",
+        "members_reported",
+    )
+
+    def __init__(
+        self,
+        facts: ServerFacts,
+        name: str,
+        logs: GroupLogs,
+        file: ClusterFile,
+        links: Links,
+        commit: Callable[[], object],
+        expected: int,
+        clock: Clock,
+        scheduler: Scheduler,
+        entropy: Entropy,
+        log: Log,
+        raft: RaftConfig,
+        liveness: LivenessSettings,
+        meta_machine: MetaGroupMachine | None = None,
+    ) -> None:
+        """`commit` has the store write and sync; `committed` is called behind it.
+
+        `expected` is the number of configured servers.
+        """
+        self._meta_machine: MetaGroupMachine = meta_machine or NoState()
+        self._machines: dict[bytes, GroupMachine] = {}
+        self._outgoing = OutgoingSnapshots(
+            links.send_catch_up, self._snapshot_arrived, self._snapshot_failed
+        )
+        self._incoming = IncomingSnapshots(links.send_catch_up, self._open_sink)
+        self._leaders = Leaders()
+        # The description of this server that others get, and the call for theirs.
+        self.description = b""
+        self.described: Callable[[str, bytes], object] = lambda peer, description: None
+        # Called with a report about the members of a group, for the leader of the meta group.
+        self.members_reported: Callable[[bytes], object] = lambda report: None
+        # Whether this server may have been in groups of which its store knows nothing.
+        self._is_doubtful = False
+        # Whether another server has told this one that it has forgotten.
+        self._knows_it_forgot = False
+        # Groups whose machines have entries to propose.
+        self._proposing: dict[bytes, None] = {}
+        # Groups whose snapshot has arrived as a whole in this turn.
+        self._complete: set[bytes] = set()
+        self._name = name
+        self._facts = facts
+        self._logs = logs
+        self._file = file
+        self._links = links
+        self._commit = commit
+        self._clock = clock
+        self._scheduler = scheduler
+        self._entropy = entropy
+        self._log = log
+        self._raft = raft
+        self._groups = Groups(name, liveness)
+        self._writes = GroupWrites(logs)
+        self._compaction = Compaction(logs)
+        self._birth = ClusterBirth(name, facts.store, entropy, expected, file.birth)
+        self._doubts = Doubts(name)
+        # Servers that have greeted, and are not refused.
+        self._greeted: set[str] = set()
+        # The reason for which a server was refused last, so that each is logged once.
+        self._refused: dict[str, str] = {}
+        self._meta: bytes | None = None
+        self._leader = ""
+        self._timer: TimerHandle | None = None
+        self._turn_planned = False
+        self._is_stopped = False
+
+    # --- facts ----------------------------------------------------------------------------------
+
+    @property
+    def meta(self) -> RaftNode | None:
+        """This server's member of the meta group, to look at; None before the cluster is born."""
+        return None if self._meta is None else self._groups.node(self._meta)
+
+    @property
+    def meta_leader(self) -> str:
+        """The name of the server that leads the meta group, or no name."""
+        meta = self.meta
+        return "" if meta is None else meta.leader
+
+    @property
+    def birth(self) -> Birth | None:
+        """The birth of the cluster; None before it is born."""
+        return self._birth.chosen
+
+    def silence_ns(self, peer: str) -> int:
+        """The time since the last frame of a server; 0 for one that is not alive."""
+        return self._groups.silence_ns(peer, self._clock.monotonic_ns())
+
+    @property
+    def groups(self) -> Groups:
+        """All groups of this server."""
+        return self._groups
+
+    # --- beginning and end ----------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Take part again in the cluster that this server is in, if any."""
+        if self._birth.chosen is not None:
+            self._join(self._birth.chosen)
+        self._plan_turn()
+
+    def stop(self) -> None:
+        """Hand over all groups that this server leads, and do nothing any more."""
+        self._groups.resign(self._clock.monotonic_ns())
+        self._turn()
+        self._is_stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    # --- servers --------------------------------------------------------------------------------
+
+    def peer_joined(self, peer: str) -> None:
+        """Greet a server whose consensus connection is open."""
+        greeting = Greeting(self._facts, self._file.peers.get(peer), self._birth.cluster)
+        self._links.send_consensus(peer, GREETING + encode_greeting(greeting))
+
+    def peer_left(self, peer: str) -> None:
+        """Note that the consensus connection of a server has ended."""
+        if peer in self._greeted:
+            now_ns = self._clock.monotonic_ns()
+            self._greeted.discard(peer)
+            self._doubts.lost(peer)
+            self._birth.disconnected(peer, now_ns)
+            self._incoming.sender_left(peer)
+            self._outgoing.cancel_where(to=peer)
+            self._groups.disconnected(peer, now_ns)
+            self._plan_turn()
+
+    def peer_unreachable(self, peer: str) -> None:
+        """Note that a server refuses connections."""
+        self._groups.unreachable(peer, self._clock.monotonic_ns())
+        self._plan_turn()
+
+    def members_expected(self, count: int) -> None:
+        """Note the number of configured servers, when it is known better."""
+        self._birth.expect(count, self._clock.monotonic_ns())
+        self._plan_turn()
+
+    def consensus_received(self, peer: str, payload: bytes) -> None:
+        """Take a payload of the consensus connection. A malformed one ends the connection."""
+        if self._is_stopped:
+            return
+        try:
+            kind = payload[:1]
+            if kind == GREETING:
+                self._greet(peer, decode_greeting(payload[1:]))
+            elif peer not in self._greeted:
+                # The connection of a refused server is being closed.
+                return
+            elif kind == DOUBTS:
+                self._doubts.heard(peer, decode_doubts(payload[1:]))
+            elif kind == MEMBERS:
+                self.members_reported(payload[1:])
+            elif kind == DESCRIPTION:
+                self.described(peer, payload[1:])
+            elif kind == LEADERS:
+                self._leaders.heard(peer, payload[1:])
+            elif kind == BIRTH:
+                self._hear_birth(peer, decode_message(payload[1:]))
+            else:
+                self._groups.receive(peer, payload, self._clock.monotonic_ns())
+        except PeerError as error:
+            self._refuse(peer, f"a malformed frame: {error.reply}")
+        self._plan_turn()
+
+    def catch_up_received(self, peer: str, payload: bytes) -> None:
+        """Take a piece of a snapshot, or the message behind its last piece."""
+        if self._is_stopped or peer not in self._greeted:
+            return
+        try:
+            if payload[:1] in (OFFER, CHUNK, GOT, REFUSED):
+                self._take_piece(peer, payload)
+                return
+            for identity, message in decode_frame(payload, peer, self._name):
+                if not isinstance(message, InstallSnapshot):
+                    raise MalformedFrame("a message came on the connection for snapshots")
+                if self._incoming.complete(identity, peer):
+                    self._complete.add(identity)
+                    self._groups.install_snapshot(identity, message, self._clock.monotonic_ns())
+        except PeerError as error:
+            self._refuse(peer, f"a malformed frame: {error.reply}")
+        self._plan_turn()
+
+    def _take_piece(self, peer: str, payload: bytes) -> None:
+        kind = payload[:1]
+        piece, rest = decode_piece(payload)
+        if kind == OFFER:
+            self._incoming.offered(peer, piece)
+        elif kind == CHUNK:
+            self._incoming.received(peer, piece, rest)
+        elif kind == GOT:
+            self._outgoing.confirmed(peer, piece)
+        else:
+            self._outgoing.refused(peer, piece, rest.decode(errors="replace"))
+
+    def _open_sink(self, identity: bytes) -> SnapshotSink | None:
+        machine = self._machines.get(identity)
+        return None if machine is None else machine.open_sink()
+
+    def _snapshot_arrived(self, identity: bytes, peer: str, index: int) -> None:
+        """Tell a follower, which has the whole state of a group, the place of the snapshot."""
+        node = self._groups.node(identity)
+        if node is not None and node.leader == self._name:
+            message = InstallSnapshot(self._name, peer, node.term, node.snapshot_at(index))
+            for frame in encode_messages([(identity, message)]):
+                self._links.send_catch_up(peer, frame)
+
+    def _snapshot_failed(self, identity: bytes, peer: str, reason: str) -> None:
+        self._log.warn(f"Snapshot of group {identity.hex()} for server {peer!r} failed: {reason}")
+        self._groups.snapshot_failed(identity, peer)
+        self._plan_turn()
+
+    def _greet(self, peer: str, greeting: Greeting) -> None:
+        peers = self._file.peers
+        refusal = peers.refusal(peer, greeting.facts, self._facts)
+        if refusal := refusal or self._birth.refusal(greeting.cluster):
+            self._report_refusal(peer, refusal)
+            self._scheduler.call_later(
+                REFUSAL_DELAY_S, lambda: self._links.disconnect(peer, refusal)
+            )
+            return
+        now_ns = self._clock.monotonic_ns()
+        if peers.remember(peer, greeting.facts) and not self._save():
+            return
+        remembered = greeting.remembered
+        is_outdated = remembered is not None and self._facts.is_outdated_by(remembered)
+        if is_outdated and not self._knows_it_forgot:
+            # Once is enough: all that was forgotten was so before this process began.
+            self._knows_it_forgot = True
+            self._log.warn(
+                f"Server {peer!r} remembers a later state of this server: its store was emptied or "
+                "put back. It takes part in no vote until it has the whole log again."
+            )
+            self._is_doubtful = True
+            self._groups.forget(now_ns)
+        self._greeted.add(peer)
+        self._groups.connected(peer, now_ns)
+        if self.description:
+            self._links.send_consensus(peer, DESCRIPTION + self.description)
+        for frame in self._leaders.all_frames():
+            self._links.send_consensus(peer, LEADERS + frame)
+        if self._doubts.own:
+            self._links.send_consensus(peer, DOUBTS + encode_doubts(self._doubts.own))
+        self._send_births(self._birth.connected(peer, greeting.facts.store, now_ns))
+
+    def _report_refusal(self, peer: str, reason: str) -> None:
+        """Take nothing of a server any more, and log the reason once."""
+        self.peer_left(peer)
+        if self._refused.get(peer) != reason:
+            if len(self._refused) >= PEERS_MAX:
+                self._refused.clear()
+            self._refused[peer] = reason
+            self._log.error(f"Disconnected from server {peer!r}: {reason}")
+
+    def _refuse(self, peer: str, reason: str) -> None:
+        self._report_refusal(peer, reason)
+        self._links.disconnect(peer, reason)
+
+    # --- the cluster ----------------------------------------------------------------------------
+
+    def _save(self) -> bool:
+        """Write the file of the cluster. Returns whether it is on the disk."""
+        try:
+            self._file.save(self._birth.record)
+        except StoreError as error:
+            self._log.error(str(error))
+            return False
+        return True
+
+    def _hear_birth(self, peer: str, message: BirthMessage) -> None:
+        """Take a message about the birth. A server may join another cluster while it is connected:
+        it says so before it sends anything of that cluster's groups."""
+        birth = message.birth if message.kind is Kind.CHOSEN else None
+        refusal = "" if birth is None else self._birth.refusal(birth.cluster)
+        if refusal:
+            self._refuse(peer, refusal)
+            return
+        self._send_births(self._birth.heard(peer, message))
+
+    def _send_births(self, messages: Addressed) -> None:
+        """Send messages about the birth, behind the record that they rest on."""
+        if self._birth.record != self._file.birth and not self._save():
+            return
+        for peer, message in messages:
+            self._links.send_consensus(peer, BIRTH + encode_message(message))
+        chosen = self._birth.chosen
+        if chosen is not None and self._meta is None:
+            self._join(chosen)
+
+    def _join(self, birth: Birth) -> None:
+        """Take part in the meta group of the cluster."""
+        self._meta = birth.identity
+        if birth.identity in self._logs:
+            log = self._logs[birth.identity]
+            saved = saved_state(log, self._meta_machine.applied_index)
+            has_forgotten = log.may_have_forgotten
+        else:
+            # A server that no birth names, or whose store is another one or was put back, is told
+            # the log.
+            has_forgotten = self._is_doubtful or not birth.names(self._name, self._facts.store)
+        self._is_doubtful |= has_forgotten
+        if birth.identity not in self._logs:
+            saved = blank() if has_forgotten else born(birth.membership)
+            log, _ = create_log(
+                self._logs,
+                birth.identity,
+                GroupMode.SYNCED,
+                saved,
+                may_have_forgotten=has_forgotten,
+            )
+            self._commit()
+        self._meta_machine.replays_to = max(
+            min(saved.hard_state.commit, saved.last_index), saved.applied
+        )
+        self._add(birth.identity, saved, GroupStorage(log), has_forgotten, self._meta_machine)
+
+    def _add(
+        self,
+        identity: bytes,
+        saved: SavedState,
+        storage: GroupStorage,
+        has_forgotten: bool,
+        machine: GroupMachine,
+    ) -> None:
+        now_ns = self._clock.monotonic_ns()
+        self._machines[identity] = machine
+        node = RaftNode(
+            self._name,
+            self._raft,
+            self._entropy,
+            storage,
+            saved,
+            now_ns,
+            has_forgotten=has_forgotten,
+        )
+        if node.membership.electors() == (self._name,):
+            # Nobody else can lead, so there is nobody to wait for.
+            node.campaign(now_ns)
+        self._groups.add(identity, node, now_ns)
+        self._plan_turn()
+
+    def _admit(self, now_ns: int) -> None:
+        """Have the leader of the meta group admit servers that are there."""
+        meta = self.meta
+        if meta is None or self._meta is None or not meta.is_ready or not self._greeted:
+            return
+
+        def has_whole_log(peer: str) -> bool:
+            progress = meta.progress_of(peer)
+            return progress is not None and progress.match >= meta.log.commit
+
+        target = next_membership(meta.membership, self._greeted, has_whole_log)
+        if target is not None:
+            self._groups.propose_membership(self._meta, target, now_ns)
+
+    def _settle_doubts(self, now_ns: int) -> int | None:
+        """Vote again in groups of which a majority has forgotten for long.
+
+        Returns the time at which there may be more, or None.
+        """
+        if self._doubts.note_own(self._groups.forgotten):
+            for peer in sorted(self._greeted):
+                self._links.send_consensus(peer, DOUBTS + encode_doubts(self._doubts.own))
+        if not self._doubts.own:
+            return None
+
+        def electors_of(identity: bytes) -> tuple[str, ...]:
+            node = self._groups.node(identity)
+            return () if node is None or node.leader else node.membership.electors()
+
+        due, deadline_ns = self._doubts.due(electors_of, now_ns)
+        for identity in due:
+            self._log.error(
+                f"Group {identity.hex()}: a majority of its servers may have forgotten what they "
+                "confirmed. They vote with what they have; confirmed changes may be lost."
+            )
+            self._groups.resume_voting(identity, now_ns)
+            self._plan_turn()
+        return deadline_ns
+
+    def _tell_leader(self) -> None:
+        """Log who leads the meta group, when that has changed."""
+        leader = self.meta_leader
+        if leader != self._leader:
+            self._leader = leader
+            if leader == self._name:
+                self._log.info("Self is new JetStream cluster metadata leader")
+            elif leader:
+                self._log.info(f"JetStream cluster new metadata leader: {leader}")
+            else:
+                self._log.warn("JetStream cluster has no metadata leader")
+
+    # --- groups of streams ----------------------------------------------------------------------
+
+    def add_group(
+        self, identity: bytes, mode: GroupMode, membership: Membership | None, machine: GroupMachine
+    ) -> None:
+        """Take part in a group: one that is born with members, one that this server joins (without
+        members), or one whose log is there."""
+        if identity in self._logs:
+            log = self._logs[identity]
+            # A state that counts for nothing is like one that no entry of the log has led to.
+            is_void = machine.must_refill
+            saved = saved_state(log, log.last_index + 1 if is_void else machine.applied_index)
+            has_forgotten = log.may_have_forgotten
+            if mode is GroupMode.MEMORY and membership is not None:
+                saved = reborn(saved, membership)
+        else:
+            # A server that has lost its store may have been in the group, and have voted.
+            has_forgotten = self._is_doubtful
+            is_born = membership is not None and not has_forgotten
+            saved = born(membership) if membership is not None and is_born else blank()
+            log, _ = create_log(self._logs, identity, mode, saved, may_have_forgotten=has_forgotten)
+            self._commit()
+        self._add(identity, saved, GroupStorage(log), has_forgotten, machine)
+
+    def remove_group(self, identity: bytes) -> None:
+        """Cease to take part in a group, and forget its log."""
+        if self._groups.node(identity) is not None:
+            self._groups.remove(identity, self._clock.monotonic_ns())
+        self._machines.pop(identity, None)
+        self._incoming.discard(identity)
+        self._outgoing.cancel_where(group=identity)
+        if identity in self._logs:
+            self._logs.remove(identity)
+            self._commit()
+        self._plan_turn()
+
+    def node(self, identity: bytes) -> RaftNode | None:
+        """This server's member of a group, to look at."""
+        return self._groups.node(identity)
+
+    def propose(self, identity: bytes, batch: list[bytes]) -> int | None:
+        """Propose entries to a group. Returns the index of the first; None if this server does not
+        lead the group, or hands it over."""
+        self._plan_turn()
+        return self._groups.propose(identity, batch, self._clock.monotonic_ns())
+
+    def propose_membership(self, identity: bytes, target: Membership) -> int | None:
+        """Propose other members to a group that this server leads."""
+        self._plan_turn()
+        return self._groups.propose_membership(identity, target, self._clock.monotonic_ns())
+
+    def transfer(self, identity: bytes, to: str) -> bool:
+        """Hand a group over to a member, or to the best one. Returns whether it can be done."""
+        self._plan_turn()
+        now_ns = self._clock.monotonic_ns()
+        if to:
+            return self._groups.transfer_leadership(identity, to, now_ns)
+        self._groups.resign_group(identity, now_ns)
+        return True
+
+    def proposal_wanted(self, identity: bytes, is_urgent: bool) -> None:
+        """Have a machine propose its entries at the end of the turn, or within milliseconds."""
+        self._proposing[identity] = None
+        if is_urgent:
+            self._plan_turn()
+        else:
+            self._scheduler.call_later(UNAWAITED_S_MAX, self._plan_turn)
+
+    def machine_failed(self, identity: bytes, reason: str) -> None:
+        """Take no part any more in a group whose state cannot be written, until the next start."""
+        self._log.error(f"Group {identity.hex()} is stopped on this server: {reason}")
+        if self._groups.node(identity) is not None:
+            self._groups.remove(identity, self._clock.monotonic_ns())
+        self._plan_turn()
+
+    def applied_to(self, identity: bytes, index: int) -> None:
+        """Note that a state machine has applied entries that `apply` had begun."""
+        self._groups.applied_to(identity, index)
+        self._plan_turn()
+
+    # --- turns ----------------------------------------------------------------------------------
+
+    def _plan_turn(self) -> None:
+        if not self._turn_planned and not self._is_stopped:
+            self._turn_planned = True
+            self._scheduler.call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._turn_planned = False
+        if self._is_stopped:
+            return
+        now_ns = self._clock.monotonic_ns()
+        self._groups.tick(now_ns)
+        self._send_births(self._birth.tick(now_ns))
+        self._admit(now_ns)
+        self._propose_gathered()
+        is_saved = False
+        while (portion := self._groups.take(now_ns)) is not None:
+            self._carry_out(portion)
+            is_saved |= bool(portion.writes)
+            self._finish_written(now_ns)
+        for identity in sorted(self._complete):
+            # The log of the group had all entries of the snapshot by then.
+            machine = self._machines.get(identity)
+            if machine is not None:
+                machine.discard_snapshot()
+        self._complete.clear()
+        if is_saved:
+            self._commit()
+            # Replies that rest on a write, and not on a sync, leave in this turn.
+            self._finish_written(now_ns)
+            if self._groups.has_work:
+                self._plan_turn()
+        if self._outgoing.resume_held():
+            self._scheduler.call_later(UNAWAITED_S_MAX, self._plan_turn)
+        self._tell_leader()
+        self._plan_tick(now_ns, self._settle_doubts(now_ns))
+
+    def _propose_gathered(self) -> None:
+        """Propose the entries of the turn. Those of a group that is being handed over wait."""
+        proposing, self._proposing = self._proposing, {}
+        for identity in proposing:
+            machine = self._machines.get(identity)
+            if machine is not None and not machine.propose_gathered():
+                self._proposing[identity] = None
+
+    def _carry_out(self, portion: Portion) -> None:
+        for peer in portion.disconnected:
+            self._links.disconnect(peer, "no frame came for an election timeout")
+        self._send(portion.frames)
+        for identity, leader, is_leading in portion.roles:
+            machine = self._machines.get(identity)
+            if machine is not None:
+                if not is_leading:
+                    self._outgoing.cancel_where(group=identity)
+                machine.role_changed(leader, is_leading)
+            self._tell_leading(identity, is_leading)
+        for identity, message in portion.snapshots:
+            self._send_snapshot(identity, message.to)
+        portion.writes = [
+            (identity, ready)
+            for identity, ready in portion.writes
+            if ready.snapshot is None or self._install(identity, ready.snapshot.index)
+        ]
+        self._writes.save(portion)
+        for identity, entries in portion.committed:
+            self._apply(identity, entries)
+
+    def _tell_leading(self, identity: bytes, is_leading: bool) -> None:
+        """Tell all servers that this one leads a group, so that they know where to send
+        requests."""
+        node = self._groups.node(identity)
+        if is_leading and node is not None:
+            frame = self._leaders.begin(identity, node.term)
+            for peer in sorted(self._greeted):
+                self._links.send_consensus(peer, LEADERS + frame)
+        else:
+            self._leaders.end(identity)
+
+    def leader_of(self, identity: bytes) -> str:
+        """The server that leads a group, or no name; also of a group that this server is not in."""
+        node = self._groups.node(identity)
+        if node is not None:
+            return node.leader
+        leader = self._leaders.leader_of(identity)
+        return leader if leader in self._greeted else ""
+
+    def is_alive(self, server: str) -> bool:
+        """Whether a server is this one, or is connected and heard."""
+        return server == self._name or server in self._greeted
+
+    def report_members(self, peer: str, report: bytes) -> None:
+        """Tell a server, which leads the meta group, about the members of a group."""
+        self._links.send_consensus(peer, MEMBERS + report)
+
+    def propose_meta(self, batch: list[bytes]) -> int | None:
+        """Propose entries to the meta group."""
+        return None if self._meta is None else self.propose(self._meta, batch)
+
+    def meta_proposal_wanted(self) -> None:
+        """Have the machine of the meta group propose its records at the end of the turn."""
+        if self._meta is not None:
+            self.proposal_wanted(self._meta, is_urgent=True)
+
+    def _send_snapshot(self, identity: bytes, to: str) -> None:
+        machine = self._machines.get(identity)
+        if machine is None or (identity, to) in self._outgoing:
+            return
+        try:
+            source = machine.open_snapshot()
+        except StoreError as error:
+            self._snapshot_failed(identity, to, str(error))
+            return
+        self._outgoing.begin(identity, to, source)
+
+    def _install(self, identity: bytes, index: int) -> bool:
+        """Put the state of a snapshot in force, before its place in the log is saved. Returns
+        whether that was possible."""
+        self._complete.discard(identity)
+        try:
+            self._machines[identity].install(index)
+        except StoreError as error:
+            self.machine_failed(identity, f"its snapshot cannot be kept: {error}")
+            return False
+        return True
+
+    def _apply(self, identity: bytes, entries: list[Entry]) -> None:
+        machine = self._machines.get(identity)
+        if machine is None:
+            return
+        index = machine.apply(entries)
+        if index:
+            self._groups.applied_to(identity, index)
+        node = self._groups.node(identity)
+        if node is not None:
+            compact_grown(self._logs[identity], node, machine)
+
+    def committed(self) -> None:
+        """Note that the store has written, and synced where it was asked to."""
+        if not self._is_stopped:
+            self._finish_written(self._clock.monotonic_ns())
+            self._compaction.compact(self._groups, self._machines)
+            self._plan_turn()
+
+    def _finish_written(self, now_ns: int) -> None:
+        for portion in self._writes.take_written():
+            self._send(self._groups.written(portion, now_ns))
+
+    def failed(self) -> None:
+        """Note that the disk has failed: another server has to lead."""
+        self._groups.resign(self._clock.monotonic_ns())
+        self._plan_turn()
+
+    def _send(self, frames: Frames) -> None:
+        for peer, sent in frames.items():
+            for frame in sent:
+                self._links.send_consensus(peer, frame)
+
+    def _plan_tick(self, now_ns: int, doubts_ns: int | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        deadlines = (self._groups.deadline_ns, self._birth.deadline_ns, doubts_ns)
+        times = [deadline_ns for deadline_ns in deadlines if deadline_ns is not None]
+        if times:
+            delay_s = max(0, min(times) - now_ns) / NS_PER_S
+            self._timer = self._scheduler.call_later(delay_s, self._plan_turn)

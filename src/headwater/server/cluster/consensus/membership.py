@@ -1,0 +1,28 @@
+"""The servers of the meta group: all that keep streams, each admitted once, none dropped by itself.
+
+A server that the leader hears and that is no member joins as a learner. When it has the whole log
+it becomes a voter. Changes happen one at a time; the core refuses a second one. A server leaves
+only when an operator says so.
+"""
+
+from collections.abc import Callable, Iterable
+
+from headwater.raft.membership import MEMBERS_MAX, Membership, membership_of
+
+
+def next_membership(
+    current: Membership, present: Iterable[str], has_whole_log: Callable[[str], bool]
+) -> Membership | None:
+    """The next membership on the way to one with all servers that are present, or None."""
+    if current.is_joint:
+        return None
+    here = sorted(present)
+    for name in here:
+        if name in current.learners and has_whole_log(name):
+            learners = (each for each in current.learners if each != name)
+            return membership_of((*current.voters, name), learners)
+    members = current.members()
+    for name in here:
+        if name not in members and len(members) < MEMBERS_MAX:
+            return membership_of(current.voters, (*current.learners, name))
+    return None

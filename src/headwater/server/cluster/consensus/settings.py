@@ -1,0 +1,27 @@
+"""The settings of consensus that the `cluster` section names.
+
+Servers of one cluster should have equal settings: one with a shorter election timeout campaigns
+before the others believe that their leader is lost, and is refused.
+"""
+
+from headwater.base.clock import NS_PER_S
+from headwater.raft.config import RaftConfig
+from headwater.server.cluster.consensus.liveness import LivenessSettings
+from headwater.server.configuration.options import ClusterOptions
+
+
+def settings_of(options: ClusterOptions) -> tuple[RaftConfig, LivenessSettings]:
+    """The settings of groups, and those of pairs of servers."""
+    election_ns = round(options.election_timeout_s * NS_PER_S)
+    raft, liveness = RaftConfig(), LivenessSettings()
+    return (
+        RaftConfig(
+            election_timeout_ns=election_ns,
+            lost_leader_spread_ns=min(raft.lost_leader_spread_ns, election_ns),
+        ),
+        LivenessSettings(
+            heartbeat_ns=round(options.heartbeat_interval_s * NS_PER_S),
+            silence_ns=election_ns,
+            renewal_ns=min(liveness.renewal_ns, election_ns),
+        ),
+    )

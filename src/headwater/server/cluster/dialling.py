@@ -1,0 +1,170 @@
+"""Connections that a server makes to others: when they are tried, tried again, and given up.
+
+A configured route is dialled for ever. A server that another one named is dialled as long as one of
+the peers has a link to it, and `connect_retries` times otherwise.
+
+Must not know: handshakes and frames. A channel that was dialled reports its opening and its end.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Final, final
+
+from headwater.runtime.environment import Environment
+from headwater.runtime.sockets.client_connection import ConnectionHandler
+from headwater.server.cluster.handshake import Credentials
+from headwater.server.cluster.targets import Target, delay_s, is_reported, may_retry
+from headwater.server.configuration.options import RouteUrl
+from headwater.server.log import Log
+from headwater.server.settings import Settings
+from headwater.wire.peer_info import Purpose
+
+DIAL_S_MAX: Final = 1.0
+
+
+@final
+class Dialler:
+    """The targets of one server.
+
+    `new_handler` makes the handler of a connection; `has_channel` tells whether a server is
+    connected for a purpose, and `is_vouched_for` whether one of the peers has a link to it;
+    `unreachable` is called with the name of a server that was met before and refuses connections.
+    """
+
+    __slots__ = (
+        "_entropy",
+        "_has_channel",
+        "_is_stopped",
+        "_is_vouched_for",
+        "_log",
+        "_network",
+        "_new_handler",
+        "_scheduler",
+        "_settings",
+        "_targets",
+        "_unreachable",
+    )
+
+    def __init__(
+        self,
+        environment: Environment,
+        settings: Settings,
+        log: Log,
+        new_handler: Callable[[Target, Purpose], ConnectionHandler],
+        has_channel: Callable[[str, Purpose], bool],
+        is_vouched_for: Callable[[str], bool],
+        unreachable: Callable[[str], None],
+    ) -> None:
+        self._network = environment.network
+        self._scheduler = environment.scheduler
+        self._entropy = environment.entropy
+        self._settings = settings
+        self._log = log
+        self._new_handler = new_handler
+        self._has_channel = has_channel
+        self._is_vouched_for = is_vouched_for
+        self._unreachable = unreachable
+        # By address.
+        self._targets: dict[str, Target] = {}
+        self._is_stopped = False
+
+    def add_routes(self, routes: Iterable[RouteUrl]) -> None:
+        """Dial configured routes."""
+        for route in routes:
+            credentials = Credentials(route.username, route.password)
+            self.add(Target(route.host, route.port, credentials, is_configured=True))
+
+    def add(self, target: Target) -> None:
+        """Dial a target, unless its address is one already."""
+        known = self._targets.get(target.address)
+        if known is not None:
+            known.is_configured = known.is_configured or target.is_configured
+            return
+        self._targets[target.address] = target
+        self.dial(target, Purpose.MESSAGES)
+
+    def remove(self, address: str) -> Target | None:
+        """Dial an address no more. Returns the target that it was."""
+        target = self._targets.pop(address, None)
+        if target is not None:
+            target.end()
+        return target
+
+    def stop(self) -> None:
+        """Dial no more."""
+        self._is_stopped = True
+        for target in self._targets.values():
+            target.end()
+
+    def dial(self, target: Target, purpose: Purpose) -> None:
+        """Connect to a target, unless that is being done or has been done."""
+        attempt = target.attempts[purpose]
+        attempt.cancel()
+        if (
+            self._is_stopped
+            or target.is_over
+            or attempt.is_under_way
+            or self._has_channel(target.peer_id, purpose)
+        ):
+            return
+        attempt.is_under_way = True
+        self._log.debug(f"Trying to connect to route on {target.address}")
+        self._network.dial(
+            target.host,
+            target.port,
+            self._new_handler(target, purpose),
+            DIAL_S_MAX,
+            lambda reason: self._failed(target, purpose, reason),
+        )
+
+    def opened(self, target: Target, purpose: Purpose) -> None:
+        """A channel to a target is open; the dialling server makes both channels of a link."""
+        attempt = target.attempts[purpose]
+        attempt.is_under_way, attempt.reached, attempt.failures = False, True, 0
+        if purpose is Purpose.MESSAGES:
+            self.dial(target, Purpose.CONSENSUS)
+
+    def ended(self, target: Target, purpose: Purpose) -> None:
+        """A channel to a target has ended, or its handshake has failed."""
+        attempt = target.attempts[purpose]
+        if attempt.is_under_way:
+            attempt.is_under_way = False
+            attempt.failures += 1
+        if not self._has_channel(target.peer_id, purpose):
+            self._dial_later(target, purpose)
+
+    def dial_configured(self, server_id: str, purpose: Purpose) -> None:
+        """Dial a server whose own connection is lost, if it is one of the configured routes."""
+        for target in [*self._targets.values()]:
+            if target.peer_id == server_id and target.is_configured:
+                self._dial_later(target, purpose)
+
+    def _failed(self, target: Target, purpose: Purpose, reason: str) -> None:
+        attempt = target.attempts[purpose]
+        attempt.is_under_way = False
+        attempt.failures += 1
+        options = self._settings.options
+        reports = (
+            options.reconnect_error_reports if attempt.reached else options.connect_error_reports
+        )
+        text = f"Error trying to connect to route (attempt {attempt.failures}): {reason}"
+        if is_reported(attempt.failures, reports):
+            self._log.error(text)
+        else:
+            self._log.debug(text)
+        if target.peer_name:
+            self._unreachable(target.peer_name)
+        self._dial_later(target, purpose)
+
+    def _dial_later(self, target: Target, purpose: Purpose) -> None:
+        if self._is_stopped or target.is_over:
+            return
+        attempt = target.attempts[purpose]
+        cluster = self._settings.options.cluster
+        if not self._is_vouched_for(target.peer_id) and not may_retry(
+            target, attempt.failures, cluster.connect_retries
+        ):
+            self.remove(target.address)
+            return
+        attempt.cancel()
+        wait_s = delay_s(attempt.failures, cluster.connect_backoff, self._entropy)
+        attempt.timer = self._scheduler.call_later(wait_s, lambda: self.dial(target, purpose))

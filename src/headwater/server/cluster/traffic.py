@@ -1,0 +1,381 @@
+"""Interest and messages between this server and its peers.
+
+    local SUB ──▶ Ledger ──▶ INTEREST frames ──▶ every peer
+    INTEREST of a peer ──▶ RemoteInterest of the account ──▶ publishes of clients cross by it
+    MESSAGES of a peer ──▶ the local index ──▶ local subscriptions, and nowhere else
+
+Interest is announced before the messages of its turn, so that the reply to a request finds the
+requester. The permissions of the cluster act on interest: `import` says which local subscriptions
+are announced, `export` which interests of others count.
+
+Must not know: sockets, handshakes, and which servers there are.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby, pairwise
+from typing import final
+
+from headwater.base.entropy import Entropy
+from headwater.server.cluster.local_interest import INTERESTS_PER_FRAME_MAX, Ledger
+from headwater.server.cluster.peer import Peer, PeerSubscription
+from headwater.server.cluster.remote_interest import RemoteInterest
+from headwater.server.configuration.options import Permissions
+from headwater.server.core.accounts import Account, Accounts
+from headwater.server.core.broker import Broker
+from headwater.server.core.budget import Budget
+from headwater.server.core.client import Inlet, Subscription
+from headwater.server.core.crowd import has_plain_members
+from headwater.server.core.permissions import ConnectionPermissions
+from headwater.subjects.grammar import is_valid_pattern
+from headwater.subjects.index import Route
+from headwater.wire import frames
+from headwater.wire.batch import NO_HEADERS
+from headwater.wire.peer_frames import (
+    Interest,
+    MalformedFrame,
+    PeerMessages,
+    decode_interest,
+    decode_messages,
+    encode_interest,
+)
+
+
+@final
+class Traffic:
+    """Interest and messages of one server in a cluster.
+
+    `peers` are those with an open channel for messages; `touch` has the bytes for a peer written at
+    the end of the turn; `audience_changed` is called when the system account gets its first
+    listener elsewhere, or loses its last one.
+    """
+
+    __slots__ = (
+        "_accounts",
+        "_audience_changed",
+        "_behind",
+        "_broker",
+        "_entropy",
+        "_ledgers",
+        "_news",
+        "_peers",
+        "_permissions",
+        "_plan",
+        "_remotes",
+        "_touch",
+    )
+
+    def __init__(
+        self,
+        accounts: Accounts,
+        broker: Broker,
+        entropy: Entropy,
+        peers: Callable[[], Iterable[Peer]],
+        touch: Callable[[Peer], None],
+        plan: Callable[[], None],
+        audience_changed: Callable[[], None],
+    ) -> None:
+        self._accounts = accounts
+        self._broker = broker
+        self._entropy = entropy
+        self._peers = peers
+        self._touch = touch
+        self._plan = plan
+        self._audience_changed = audience_changed
+        self._permissions = ConnectionPermissions(Permissions())
+        self._ledgers: dict[Account, Ledger] = {}
+        # Accounts whose interest has changed since it was announced.
+        self._news: dict[Account, None] = {}
+        self._remotes: dict[Account, RemoteInterest] = {}
+        # Peers that had much to read after the last write to them, and may have read it since.
+        self._behind: set[Peer] = set()
+
+    # --- accounts and permissions --------------------------------------------------------------
+
+    def accounts_changed(self) -> None:
+        """Accounts were made, or are no longer there."""
+        present = self._accounts.all()
+        for account in [*self._ledgers]:
+            if account not in present:
+                del self._ledgers[account]
+                self._remotes.pop(account, None)
+                account.ledger = account.remote = None
+        for account in present:
+            if account not in self._ledgers:
+                account.ledger = self._ledgers[account] = self._new_ledger(account)
+        # Interest that peers announced for an account that was not there counts from now on.
+        self._reconsider()
+
+    def _new_ledger(self, account: Account) -> Ledger:
+        def changed() -> None:
+            self._news[account] = None
+            self._plan()
+
+        return Ledger(changed)
+
+    def permit(self, permissions: Permissions) -> None:
+        """Put other permissions of the cluster in force."""
+        old, self._permissions = self._permissions, ConnectionPermissions(permissions)
+        self._reconsider()
+        for account, ledger in self._ledgers.items():
+            withdrawn = [
+                (pattern, queue, 0)
+                for pattern, queue, _ in ledger.all()
+                if old.may_publish(pattern, 0) and not self._may_import(pattern)
+            ]
+            for peer in self._peers():
+                self._append(peer, account, withdrawn)
+                self._append(peer, account, self._imported(ledger.all()))
+
+    def _reconsider(self) -> None:
+        for peer in self._peers():
+            for key, weight in peer.announced.items():
+                self._apply(peer, key, weight)
+
+    def _may_import(self, pattern: bytes) -> bool:
+        return self._permissions.may_publish(pattern, 0)
+
+    def _imported(self, interests: Iterable[Interest]) -> list[Interest]:
+        return [interest for interest in interests if self._may_import(interest[0])]
+
+    # --- interest ------------------------------------------------------------------------------
+
+    def greet(self, peer: Peer) -> None:
+        """Tell a peer that has just come of every interest."""
+        for account, ledger in self._ledgers.items():
+            self._append(peer, account, self._imported(ledger.all()))
+
+    def announce(self) -> None:
+        """Tell all peers of the interest that has changed."""
+        if not self._news:
+            return
+        accounts, self._news = self._news, {}
+        for account in accounts:
+            ledger = self._ledgers.get(account)
+            news = [] if ledger is None else self._imported(ledger.take_news())
+            for peer in self._peers():
+                self._append(peer, account, news)
+
+    def _append(self, peer: Peer, account: Account, interests: list[Interest]) -> None:
+        channel = peer.messages_channel
+        if channel is None:
+            return
+        for begin in range(0, len(interests), INTERESTS_PER_FRAME_MAX):
+            part = interests[begin : begin + INTERESTS_PER_FRAME_MAX]
+            channel.out.append(encode_interest(account.name, part))
+            self._touch(peer)
+
+    def receive_interest(self, peer: Peer, body: bytes) -> None:
+        """Take an INTEREST frame. Raises MalformedFrame."""
+        account, changes = decode_interest(body)
+        for pattern, queue, weight in changes:
+            if not is_valid_pattern(pattern):
+                raise MalformedFrame("an interest is not a subject")
+            key = account, pattern, queue
+            if weight:
+                peer.announced[key] = weight
+            else:
+                peer.announced.pop(key, None)
+            self._apply(peer, key, weight)
+
+    def _apply(self, peer: Peer, key: tuple[str, bytes, bytes], weight: int) -> None:
+        """Have an interest of a peer counted, unless the permissions forbid it."""
+        name, pattern, queue = key
+        account = self._accounts.get(name)
+        if account is None:
+            peer.subscriptions.pop(key, None)
+            return
+        if weight and not self._permissions.may_subscribe(pattern, queue or None):
+            weight = 0
+        known = peer.subscriptions.get(key)
+        if known is not None and weight:
+            known.weight = weight
+        elif known is not None:
+            del peer.subscriptions[key]
+            self._remove(account, pattern, known)
+        elif weight:
+            known = peer.subscriptions[key] = PeerSubscription(peer, queue, weight)
+            self._insert(account, pattern, known)
+
+    def _insert(self, account: Account, pattern: bytes, subscription: PeerSubscription) -> None:
+        remote = self._remotes.get(account)
+        if remote is None:
+            remote = RemoteInterest(account, self._broker, self._entropy, self._touch, self._behind)
+            self._remotes[account] = account.remote = remote
+            if account is self._accounts.system:
+                self._audience_changed()
+        remote.insert(pattern, subscription)
+        account.interest_changed(pattern)
+
+    def _remove(self, account: Account, pattern: bytes, subscription: PeerSubscription) -> None:
+        remote = self._remotes.get(account)
+        if remote is None:
+            return
+        remote.remove(pattern, subscription)
+        if not remote.count:
+            del self._remotes[account]
+            account.remote = None
+            if account is self._accounts.system:
+                self._audience_changed()
+        account.interest_changed(pattern)
+
+    def forget(self, peer: Peer) -> None:
+        """A peer is gone, and its interest with it."""
+        for key in [*peer.subscriptions]:
+            self._apply(peer, key, 0)
+        peer.announced.clear()
+        peer.forget_messages()
+        self._behind.discard(peer)
+
+    def note_unread(self, peer: Peer, unread_bytes: int) -> None:
+        """Note after a write how many bytes wait for a peer."""
+        if unread_bytes > self._broker.buffers.unread_bytes_max:
+            self._behind.add(peer)
+        else:
+            self._behind.discard(peer)
+
+    # --- messages ------------------------------------------------------------------------------
+
+    def receive_messages(self, peer: Peer, body: bytes) -> PeerMessages:
+        """Deliver the messages of a MESSAGES frame here. Raises MalformedFrame."""
+        name, messages = decode_messages(body)
+        words = [*messages.subjects, *filter(None, messages.replies), *messages.targets.values()]
+        if words and not self._broker.door.lets_all_pass(words):
+            # Clients would read the bytes behind a line end as a frame that nobody sent.
+            raise MalformedFrame("a subject with a line end")
+        account = self._accounts.get(name)
+        if account is not None and messages.subjects:
+            # The work is charged to nobody: the peer's clients were charged for it.
+            self._broker.budget = Budget()
+            self._deliver(account, messages, peer.line)
+        return messages
+
+    def _deliver(self, account: Account, messages: PeerMessages, line: bytes) -> None:
+        if messages.targets:
+            self._deliver_to_targets(account, messages, line)
+        elif not self._deliver_alike(account, messages):
+            self._deliver_by_route(account, messages, line)
+
+    def _deliver_alike(self, account: Account, messages: PeerMessages) -> bool:
+        """Deliver messages that all go to the same unchecked subscriptions, of different clients.
+
+        Returns whether they do.
+        """
+        broker = self._broker
+        if (
+            messages.queues
+            or any(messages.replies)
+            or max(messages.header_sizes) > NO_HEADERS
+            or broker.crowds.lines
+        ):
+            return False
+        route = account.index.match_all(messages.subjects)
+        if route is None or route.groups or route.is_large or not has_plain_members(route):
+            return False
+        if any(sub.client.congested for sub in route.plain):
+            return False
+        for sub in route.plain:
+            broker.buffers.append_messages(sub, messages.subjects, messages.payloads, ())
+        return True
+
+    def _deliver_by_route(self, account: Account, messages: PeerMessages, line: bytes) -> None:
+        """Deliver messages to subscriptions to their subjects: neighbours of one route at once."""
+        routes = map(account.index.match, messages.subjects)
+        begin = 0
+        for route, group in groupby(routes):
+            end = begin + sum(1 for _ in group)
+            inlet = _inlet_of(route)
+            if inlet is None:
+                self._deliver_each(account, messages, range(begin, end), route, line)
+            else:
+                incoming = self._broker.turn.open_inlet(inlet, None)
+                incoming.add_all(
+                    messages.subjects[begin:end],
+                    messages.replies[begin:end],
+                    messages.header_sizes[begin:end],
+                    messages.payloads[begin:end],
+                )
+            begin = end
+
+    def _deliver_to_targets(self, account: Account, messages: PeerMessages, line: bytes) -> None:
+        """Deliver messages of streams, run by run, to subscriptions to the target of each run."""
+        begins = [*messages.targets, len(messages)]
+        if begins[0]:
+            self._deliver(account, messages.part(0, begins[0]), line)
+        for target, (begin, end) in zip(messages.targets.values(), pairwise(begins), strict=True):
+            part = messages.part(begin, end)
+            if not target:
+                self._deliver(account, part, line)
+                continue
+            route = account.index.match(target)
+            if not self._append_stored(route, part, line):
+                self._deliver_each(account, part, range(len(part)), route, line)
+
+    def _append_stored(
+        self, route: Route[Subscription], messages: PeerMessages, line: bytes
+    ) -> bool:
+        """Append messages of a stream to one unchecked subscription. Returns whether it is one."""
+        broker = self._broker
+        if len(route.plain) != 1 or route.groups or broker.crowds.has_line(line):
+            return False
+        sub = route.plain[0]
+        replies = [reply for reply in messages.replies if reply is not None]
+        if not sub.unchecked or sub.client.congested or len(replies) != len(messages):
+            return False
+        headers, payloads = messages.parted()
+        broker.buffers.append_stored(sub, messages.subjects, replies, headers, payloads)
+        return True
+
+    def _deliver_each(
+        self,
+        account: Account,
+        messages: PeerMessages,
+        positions: range,
+        route: Route[Subscription],
+        line: bytes,
+    ) -> None:
+        """Deliver messages of one route one by one, with every check."""
+        is_system = account is self._accounts.system
+        for position in positions:
+            queues = messages.queues.get(position, ())
+            subject, reply = messages.subjects[position], messages.replies[position]
+            header_size, payload = messages.header_sizes[position], messages.payloads[position]
+            size = frames.size_tokens(header_size, len(payload))
+            message = None, subject, reply, header_size, size, payload
+            self._broker.deliver_to_all(_served(route, queues, is_system), message, line)
+
+
+def _inlet_of(route: Route[Subscription]) -> Inlet | None:
+    """The inlet of a stream, or of acknowledgements, if a message of a peer goes nowhere else."""
+    if len(route.plain) != 1 or route.groups or not route.plain[0].serves_peers:
+        return None
+    return route.plain[0].ingest
+
+
+def _served(
+    route: Route[Subscription], queues: Iterable[bytes], is_system: bool
+) -> Route[Subscription]:
+    """The part of a local route that a message of a peer goes to."""
+    plain = route.plain
+    if not all(sub.unchecked for sub in plain):
+        plain = [sub for sub in plain if _serves_peers(sub, is_system)]
+    if not route.groups and plain is route.plain:
+        return route
+    return Route(plain, [*_groups_named(route, queues)])
+
+
+def _groups_named(
+    route: Route[Subscription], queues: Iterable[bytes]
+) -> Iterator[list[Subscription]]:
+    wanted = {*queues}
+    for group in route.groups:
+        if group[0].queue in wanted:
+            yield group
+
+
+def _serves_peers(sub: Subscription, is_system: bool) -> bool:
+    """Whether a subscription gets messages of other servers.
+
+    Subscriptions of clients do. A stream or a service of the server itself does if it is there for
+    all servers; those of the system account answer for this server to all.
+    """
+    return sub.serves_peers or (sub.ingest is None and (sub.handler is None or is_system))

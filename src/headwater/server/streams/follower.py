@@ -1,0 +1,180 @@
+"""A stream on a server that does not lead it: committed entries are applied, and nothing leaves.
+
+A follower has no subscriptions, no timers and no consumers at work. It applies the entries of the
+replicated log to the same `Stream` that a leader has, so that the server can lead at any time.
+
+A long application, such as that of a purge of a million messages, is done in slices, and entries
+behind it wait.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import final
+
+from headwater.jetstream.codec.errors import RecordError
+from headwater.jetstream.codec.log_entries import decode_entry
+from headwater.jetstream.codec.record_codec import RecordCodec
+from headwater.jetstream.config.stream_config import StreamConfig
+from headwater.jetstream.errors import ApiError
+from headwater.jetstream.group import Group
+from headwater.jetstream.proposal import Proposal
+from headwater.jetstream.records import Record
+from headwater.jetstream.streams.stream import Stream
+from headwater.server.core.slice_turns import SliceTurns
+from headwater.store.errors import StoreError
+from headwater.store.log.file_log import FileLog
+
+
+def note_applied(stream: Stream, place: int) -> None:
+    """Note that the log of a stream has the effects of the replicated log up to a place."""
+    log = stream.log
+    if isinstance(log, FileLog) and not log.offline:
+        log.applied_entry = place
+
+
+@final
+class StreamFollower:
+    """Applies committed entries to a stream.
+
+    `applied` is called with the place of the last applied entry after an application that took
+    several turns; `reconfigured` with the configuration that the stream had before; `failed` with
+    the reason when the stream cannot be written any more.
+    """
+
+    __slots__ = (
+        "_applied",
+        "_codec",
+        "_config",
+        "_failed",
+        "_group",
+        "_is_stopped",
+        "_is_working",
+        "_places",
+        "_reconfigured",
+        "_slices",
+        "_stream",
+        "place",
+    )
+
+    def __init__(
+        self,
+        stream: Stream,
+        place: int,
+        slices: SliceTurns,
+        applied: Callable[[int], object],
+        reconfigured: Callable[[StreamConfig], object],
+        failed: Callable[[str], object],
+    ) -> None:
+        """`place` is that of the last entry of the replicated log whose effects the stream has."""
+        self._stream = stream
+        # A message may leave the stream before the record of its delivery is committed.
+        stream.consumers.commit_later()
+        self._slices = slices
+        self._applied = applied
+        self._reconfigured = reconfigured
+        self._failed = failed
+        self._codec = RecordCodec(stream.log.record_seed)
+        self._group: Group[Record, ApiError] = Group(stream, self)
+        # The places of the entries that the group has, in order.
+        self._places: deque[int] = deque()
+        self._config = stream.config
+        self._is_working = False
+        self._is_stopped = False
+        self.place = place
+
+    # --- entries -------------------------------------------------------------------------------
+
+    def apply(self, entries: Iterable[tuple[int, bytes]]) -> int:
+        """Apply committed entries, by place and data. Returns the place of the last one that is
+        applied by now."""
+        group = self._group
+        for place, data in entries:
+            records = self._decode(place, data)
+            if self._is_stopped:
+                break
+            self._places.append(place)
+            proposal = Proposal(records, is_awaited=False, needs_entry=True)
+            if group:
+                group.propose(proposal)
+                group.advance(proposal.index)
+            else:
+                group.propose_committed(proposal)
+        if group.is_applying and not self._is_working:
+            self._is_working = True
+            self._stream.log.is_held = True
+            self._slices.add(self._work_on)
+        return self.place
+
+    def _decode(self, place: int, data: bytes) -> list[Record]:
+        """The records of an entry. Bytes that are no records end the work of this replica."""
+        try:
+            return decode_entry(self._codec, data)
+        except RecordError as error:
+            self._stop(f"entry {place} cannot be read: {error}")
+            return []
+
+    def _work_on(self) -> None:
+        """Do one more slice of a long application."""
+        if not self._is_working:
+            return
+        if self._group.apply_more():
+            self._slices.add(self._work_on)
+            return
+        self._is_working = False
+        self._stream.log.is_held = False
+        self._applied(self.place)
+
+    def finish_work(self) -> None:
+        """Do the rest of a long application at once, because this server leads from now on."""
+        while self._is_working:
+            if not self._group.apply_more():
+                self._is_working = False
+                self._stream.log.is_held = False
+
+    # --- the group -----------------------------------------------------------------------------
+
+    def release(self, proposal: Proposal[Record]) -> None:
+        """Note an entry whose records are applied."""
+        place = self._places.popleft()
+        if self._is_stopped:
+            return
+        try:
+            self._stream.consumers.flush()
+            self._stream.log.write_journal()
+        except StoreError as error:
+            self._stop(str(error))
+            return
+        self._stream.consumers.forget_news()
+        note_applied(self._stream, place)
+        self.place = place
+        before, self._config = self._config, self._stream.config
+        if before is not self._config:
+            self._reconfigured(before)
+
+    def refuse(self, proposal: Proposal[Record], error: ApiError) -> None:
+        """Drop an entry behind one that could not be stored."""
+        self._places.popleft()
+
+    def application_failed(self, record: Record, error: StoreError) -> bool:
+        """Stop: the files of the stream lack a part of the record. Returns False."""
+        self._stop(str(error))
+        return False
+
+    def storing_failed(self, proposal: Proposal[Record], error: StoreError) -> ApiError:
+        """Stop: a committed entry could not be stored."""
+        self._stop(str(error))
+        return ApiError(500, 0, str(error))
+
+    def _stop(self, reason: str) -> None:
+        """Take the log offline: it is opened again with the entries that it lacks."""
+        log = self._stream.log
+        if isinstance(log, FileLog) and not log.offline:
+            log.go_offline(reason)
+        if not self._is_stopped:
+            self._is_stopped = True
+            self._failed(reason)
+
+    def end(self) -> None:
+        """Break the reference cycles of a follower that ends."""
+        self._is_working = False
+        self._group.break_cycles()

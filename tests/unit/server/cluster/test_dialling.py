@@ -1,0 +1,58 @@
+"""Servers that are dialled again and again, and those that are given up."""
+
+from tests.kit.cluster_world import ClusterWorld
+
+
+def attempts(world: ClusterWorld, name: str) -> int:
+    return world.log_of(name).count("Trying to connect to route on")
+
+
+def test_a_configured_route_is_dialled_until_it_answers() -> None:
+    world = ClusterWorld()
+    world.start("s1", "s2", debug=True)
+    world.advance(100)
+    assert 85 <= attempts(world, "s1") <= 101
+    world.start("s2")
+    world.advance(2)
+    assert world.is_whole()
+
+
+def test_a_server_that_was_named_by_one_that_still_sees_it_is_dialled_until_it_answers() -> None:
+    world = ClusterWorld()
+    world.cut("s1", "s3")
+    world.start("s2")
+    world.start("s3", "s2")
+    world.start("s1", "s2")
+    world.advance(60)
+    assert ("s1", "s3", "messages") not in world.links()
+    world.heal("s1", "s3")
+    world.advance(2)
+    assert world.is_whole()
+
+
+def test_a_server_that_nobody_sees_any_more_is_given_up() -> None:
+    world = ClusterWorld()
+    world.start("s2")
+    world.start("s3", "s2")
+    world.start("s1", "s2", debug=True)
+    world.stop("s3")
+    world.advance(5)
+    before = attempts(world, "s1")
+    world.advance(60)
+    assert attempts(world, "s1") == before
+
+
+def test_the_server_itself_is_dialled_once() -> None:
+    world = ClusterWorld()
+    world.start("s1", "s1", debug=True)
+    world.advance(60)
+    assert attempts(world, "s1") == 1
+    assert world.is_whole()
+
+
+def test_a_server_that_stops_dials_no_more() -> None:
+    world = ClusterWorld()
+    world.start("s1", "s2")
+    world.stop("s1")
+    world.advance(10)
+    assert world.scheduler.waiting == 0

@@ -1,0 +1,43 @@
+"""Refusals are logged once for each address and reason."""
+
+from headwater.server.cluster.channel import Channel
+from headwater.server.cluster.handshake import Credentials, Handshake
+from headwater.server.cluster.refusals import REFUSALS_MAX, Refusals
+from headwater.server.cluster.targets import Target
+from headwater.server.core.own_subscriptions import ServerConnection
+from headwater.server.log import Log
+from headwater.wire.peer_info import PeerInfo
+from tests.kit.world import ManualClock
+
+
+def channel_to(host: str) -> Channel:
+    target = Target(host, 1, Credentials(), is_configured=True)
+    return Channel(1, ServerConnection(), Handshake(PeerInfo(), Credentials()), target)
+
+
+def errors(*reports: tuple[str, str], succeeds: str = "") -> list[str]:
+    lines: list[str] = []
+    log = Log(lambda line: lines.append(line.decode()), ManualClock(), pid=1)
+    refusals = Refusals(log)
+    for host, reason in reports:
+        refusals.report(channel_to(host), reason)
+        if host == succeeds:
+            refusals.forget(channel_to(host))
+    return [line.rpartition(" - ")[2].strip() for line in lines]
+
+
+def test_a_reason_is_logged_once_for_an_address() -> None:
+    assert errors(("a", "no"), ("a", "no"), ("b", "no")) == ["no", "no"]
+
+
+def test_another_reason_is_logged() -> None:
+    assert errors(("a", "no"), ("a", "never"), ("a", "no")) == ["no", "never", "no"]
+
+
+def test_a_reason_is_logged_again_after_a_success() -> None:
+    assert errors(("a", "no"), ("a", "no"), succeeds="a") == ["no", "no"]
+
+
+def test_the_addresses_that_are_remembered_are_bounded() -> None:
+    many = [(f"h{number}", "no") for number in range(REFUSALS_MAX + 1)]
+    assert len(errors(*many, ("h0", "no"))) == len(many) + 1

@@ -1,0 +1,36 @@
+"""The times at which other servers are dialled."""
+
+import pytest
+
+from headwater.server.cluster.handshake import Credentials
+from headwater.server.cluster.targets import Target, delay_s, is_reported, joined_address, may_retry
+from tests.kit.world import SeededEntropy
+
+
+@pytest.mark.parametrize(
+    ("failures", "with_backoff", "least_s"),
+    [(1, False, 1), (9, False, 1), (1, True, 1), (2, True, 2), (5, True, 16), (90, True, 30)],
+)
+def test_the_time_between_attempts(failures: int, with_backoff: bool, least_s: float) -> None:
+    wait_s = delay_s(failures, with_backoff, SeededEntropy())
+    assert least_s <= wait_s <= least_s + 0.1
+
+
+@pytest.mark.parametrize(
+    ("is_configured", "failures", "retries", "again"),
+    [(True, 99, 0, True), (False, 0, 0, True), (False, 1, 0, False), (False, 3, 3, True)],
+)
+def test_a_configured_route_is_never_given_up(
+    is_configured: bool, failures: int, retries: int, again: bool
+) -> None:
+    target = Target("h", 1, Credentials(), is_configured)
+    assert may_retry(target, failures, retries) is again
+
+
+def test_a_failure_is_reported_at_first_and_then_now_and_again() -> None:
+    assert [count for count in range(1, 11) if is_reported(count, 4)] == [1, 4, 8]
+
+
+def test_addresses() -> None:
+    assert joined_address("::1", 6222) == "[::1]:6222"
+    assert Target("h", 1, Credentials(), is_configured=False).address == "h:1"
