@@ -15,26 +15,6 @@ import pytest
 
 SOURCES: Final = Path(__file__).resolve().parent.parent / "src"
 
-# The knots that are left, by module. The way into the log is to be rewritten, and these modules are
-# rewritten with it. A knot may lose modules and must be removed here when it is gone.
-KNOTS: Final[tuple[frozenset[str], ...]] = (
-    frozenset(
-        {
-            "headwater.jetstream.consumers.acknowledging",
-            "headwater.jetstream.consumers.collection",
-            "headwater.jetstream.consumers.delivery",
-            "headwater.jetstream.consumers.machine",
-            "headwater.jetstream.streams.publishing.admission",
-            "headwater.jetstream.streams.publishing.atomic_batch",
-            "headwater.jetstream.streams.publishing.fast_batch",
-            "headwater.jetstream.streams.recovery",
-            "headwater.jetstream.streams.removal",
-            "headwater.jetstream.streams.schedules.due",
-            "headwater.jetstream.streams.stream",
-        }
-    ),
-)
-
 Graph = Mapping[str, frozenset[str]]
 
 
@@ -109,14 +89,10 @@ def read_sources() -> dict[str, str]:
     return {module_name(path): path.read_text() for path in sorted(SOURCES.rglob("*.py"))}
 
 
-def test_no_modules_know_each_other_but_for_the_knots_named_here() -> None:
+def test_no_modules_know_each_other() -> None:
     graph = graph_of(read_sources())
-    new = [knot for knot in knots(graph) if not any(knot <= known for known in KNOTS)]
-    assert not new, "\n\n".join(described(graph, knot) for knot in new)
-
-
-def test_a_knot_that_lost_modules_is_named_with_those_that_are_left() -> None:
-    assert {*knots(graph_of(read_sources()))} >= {*KNOTS}, "take what is untied out of KNOTS"
+    found = knots(graph)
+    assert not found, "\n\n".join(described(graph, knot) for knot in found)
 
 
 def rooms_of(graph: Graph, package: str) -> Graph:

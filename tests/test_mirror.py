@@ -57,12 +57,17 @@ WITHOUT_A_UNIT_TEST: Final[Mapping[str, str]] = {
     "jetstream/streams/schedules": "scheduling",
     "runtime": "environment file_watch loop_thread loops real scratch time_zones",
     "server": "lifecycle main",
+    "server/cluster": "channel remote_interest",
+    "server/cluster/assignment": (
+        "answers assigned_streams cluster_streams group_members meta_requests router"
+    ),
+    "server/cluster/consensus": "leaders machine transfers",
     "server/configuration": "jetstream_section lexer reading",
     "server/connections": "closing",
-    "server/core": "counters out_buffers own_subscriptions",
+    "server/core": "counters",
     "server/monitoring": "facts",
     "server/monitoring/pages": "absent accountz connz healthz index_page query subsz varz",
-    "server/streams": "advisories facts hosted_streams requests",
+    "server/streams": "advisories facts follower hosted_streams replica requests routing",
     "server/streams/backups": "restores snapshots staging transfers",
     "server/system": "events",
     "spark": "buckets catalog_tables datasource demo objects rows session",
@@ -81,7 +86,7 @@ WITHOUT_A_UNIT_TEST: Final[Mapping[str, str]] = {
         "subject_table walks"
     ),
     "store/log": "memory_log recovered",
-    "store/recovery": "inspection stream_inspection",
+    "store/recovery": "cuts inspection stream_inspection",
     "store/upkeep": "checkpoint_writing log_check log_sync",
     "testing": "clock disk_faults disk_folders entropy pytest_plugin tcp trace",
     "testing/checkers": "delivery",

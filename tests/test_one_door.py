@@ -41,7 +41,8 @@ LOG: Final = Holder(
     ),
 )
 IDS: Final = Holder(
-    frozenset({"dedupe"}), frozenset({"add", "add_all", "forget_before", "setting_window"})
+    frozenset({"dedupe", "_dedupe"}),
+    frozenset({"add", "add_all", "note_messages", "forget_before", "setting_window"}),
 )
 CONSUMER_STATE: Final = Holder(
     frozenset({"state"}),
@@ -59,6 +60,15 @@ CONSUMER_STATE: Final = Holder(
     ),
 )
 ENTRIES: Final = Holder(frozenset({"_log", "log"}), frozenset({"add_entry", "withdraw_entries"}))
+# The set of streams, its log, and the streams and folders that follow it.
+STREAM_SET: Final = Holder(
+    frozenset({"streams", "_streams", "_machine"}),
+    frozenset({"apply", "applying", "show_plain", "open", "close", "run"}),
+)
+CATALOGUE: Final = Holder(
+    frozenset({"_store", "store"}),
+    frozenset({"write_entries", "write_deletions", "make_stream", "remove_stream"}),
+)
 
 
 class Caller(NamedTuple):
@@ -102,21 +112,39 @@ def all_callers(holder: Holder) -> set[Caller]:
     return found
 
 
-# Functions below `Stream.apply`.
+# Functions below `Stream.apply` and `StreamSet.apply`, and those that carry out their effects.
 APPLY: Final = {
     LOG: {
-        "jetstream/streams/stream.py": "Stream._changing Stream._purging_as_asked Stream._store",
-        "jetstream/streams/removal.py": "_deleting_many deleting purging",
+        "jetstream/streams/stream.py": (
+            "Stream._purging_as_asked Stream._store Stream._store_messages Stream._write_config"
+        ),
+        "jetstream/streams/removal.py": (
+            "Removals._deleting_many Removals.purging Removals.removing"
+        ),
         # The journal gets the records of consumers that were applied.
-        "jetstream/consumers/collection.py": "Consumers.flush Consumers._rewrite_journal",
+        "jetstream/consumers/collection.py": "Consumers.flush Consumers.queue_unwritten",
+        # It also gets the removals that records have caused, before a client is answered.
+        "server/streams/runner.py": "StreamRunner._write_removals",
+        "server/streams/follower.py": "StreamFollower.release",
+        # A replica that is filled again gets the configuration of the one before.
+        "server/streams/storage/stream_store.py": "StreamStore.begin_refill",
     },
     IDS: {
-        "jetstream/streams/stream.py": "Stream._note_ids Stream._reconfiguring Stream._store",
+        "jetstream/streams/stream.py": "Stream._reconfiguring Stream._store Stream._store_messages",
     },
     CONSUMER_STATE: {
-        "jetstream/consumers/machine.py": "Consumer._forget_before Consumer.apply",
+        "jetstream/consumers/state_machine.py": "StateMachine._forget_before StateMachine.apply",
     },
     ENTRIES: {},
+    STREAM_SET: {
+        "jetstream/group.py": "Group._apply_at_once Group._applying_all Group.apply_unawaited",
+        "server/streams/stream_set_runner.py": (
+            "StreamSetRunner._carry_out StreamSetRunner.release"
+        ),
+    },
+    CATALOGUE: {
+        "server/streams/storage/stream_store.py": "StreamStore._make_log StreamStore.remove_log",
+    },
 }
 # Functions that change the state of a stream which does not run yet, and others with their reasons.
 OTHERS: Final = {
@@ -127,11 +155,18 @@ OTHERS: Final = {
         "jetstream/backup/files_form.py": "FilesForm._remove_deleted",
         "jetstream/backup/filling.py": "Filler.flush Filler.skip_to",
         "server/streams/storage/stream_store.py": "StreamStore.finish_log",
-        # Half a batch that a crash has left in the files of a stream without entries.
-        "jetstream/streams/recovery.py": "_remove_unfinished_batch",
+        # A log that is filled from the snapshot of another replica.
+        "jetstream/snapshots/writer.py": (
+            "SnapshotWriter._append SnapshotWriter._remove SnapshotWriter.finishing"
+        ),
+        # Half a batch that a crash has left in the files of a stream without entries, and messages
+        # that acknowledgements and limits removed before the crash.
+        "jetstream/streams/recovery.py": "remove_unfinished_batch",
+        "jetstream/streams/stream.py": "Stream.recover",
     },
     IDS: {
-        "jetstream/streams/recovery.py": "_find_ids",
+        "jetstream/streams/recovery.py": "find_ids",
+        "jetstream/snapshots/writer.py": "SnapshotWriter._adding_ids",
         # Ids whose window is over count for nothing, and only take memory.
         "jetstream/streams/schedules/due.py": "DueWork.decide",
     },
@@ -139,9 +174,20 @@ OTHERS: Final = {
         "jetstream/backup/consumers.py": "backed_up",
         "jetstream/consumers/codec.py": "restore_state",
         # Records that were applied ahead of the log are taken back.
-        "jetstream/consumers/machine.py": "Consumer._put_back Consumer.recovered",
+        "jetstream/consumers/state_machine.py": "StateMachine._put_back StateMachine.recovered",
     },
-    ENTRIES: {"jetstream/committers.py": "Synced._add Synced.retreat"},
+    ENTRIES: {"jetstream/committers.py": "StreamEntries.add Synced.retreat"},
+    STREAM_SET: {
+        # The records of the catalogue are committed, and their streams are opened all together.
+        "server/streams/storage/stream_set_log.py": "StreamSetLog.recover",
+        "server/streams/host.py": "StreamHost.start",
+    },
+    CATALOGUE: {
+        # The log behind the committer of the set.
+        "server/streams/storage/stream_set_log.py": "StreamSetLog.sync",
+        # A log that a restore has not filled to its end is no stream.
+        "server/streams/storage/recovery.py": "recover_stream",
+    },
 }
 
 
@@ -155,7 +201,9 @@ def listed(holder: Holder) -> set[Caller]:
 
 
 @pytest.mark.parametrize(
-    "holder", [LOG, IDS, CONSUMER_STATE, ENTRIES], ids=lambda each: min(each.names)
+    "holder",
+    [LOG, IDS, CONSUMER_STATE, ENTRIES, STREAM_SET, CATALOGUE],
+    ids=lambda each: max(each.methods),
 )
 def test_durable_state_is_changed_where_the_lists_say(holder: Holder) -> None:
     assert all_callers(holder) == listed(holder)
@@ -172,6 +220,12 @@ class Stream:
 def purge(stream):
     stream.dedupe.forget_before(0)
     stream.other.append(1)
+
+def create(host, files):
+    files.store.make_stream("S")
+    host.streams.run("S")
 """
     assert callers(source, "m.py", LOG) == {Caller("m.py", "Stream.decide")}
+    assert callers(source, "m.py", STREAM_SET) == {Caller("m.py", "create")}
+    assert callers(source, "m.py", CATALOGUE) == {Caller("m.py", "create")}
     assert callers(source, "m.py", IDS) == {Caller("m.py", "purge")}

@@ -53,6 +53,8 @@ def test_ahead_is_more_of_a_rate_and_less_of_a_delay(row: Row, standing: str) ->
         (delay([3.01], [2.0], Aim("1.5", ratio_max=1.5)), False),
         (delay([0.4, 9.0, 0.1], [1.0, 1.0, 1.0], Aim("0.4 s", ours_max=0.4)), True),
         (delay([0.5, 9.0, 0.1], [1.0, 1.0, 1.0], Aim("0.4 s", ours_max=0.4)), False),
+        (rate([0.95, 0.1, 2.0], [1.0, 1.0, 1.0], Aim("0.95", ours_min=0.95)), True),
+        (rate([0.94, 0.1, 2.0], [1.0, 1.0, 1.0], Aim("0.95", ours_min=0.95)), False),
     ],
 )
 def test_an_aim_is_judged_by_medians_its_bound_included(row: Row, met: bool) -> None:

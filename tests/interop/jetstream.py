@@ -32,6 +32,8 @@ API = "$JS.API."
 EVENTS = "$JS.EVENT.ADVISORY."
 INBOX = "_INBOX.js."
 NO_REPLY = "no reply"
+PEER_OFFLINE = "peer offline"
+"""A refusal of three servers that have just met: one has not yet told of itself."""
 WAIT_S_MAX = 5.0
 """The longest time that a script waits for a state. Only a wrong server ever takes so long."""
 
@@ -85,26 +87,49 @@ accounts {
 class JetStreamClient:
     """A connection that asks one thing at a time. `prefix` is another one for a domain.
 
-    `directory` is the server's: there it is seen when the files of a deleted stream are gone.
+    `directories` are the servers': there it is seen when the files of a deleted stream are gone.
+    Each stream that it makes, and that names no number itself, has so many `replicas`.
     """
 
     def __init__(
-        self, wire: WireClient, prefix: str = API, directory: FilePath | None = None
+        self,
+        wire: WireClient,
+        prefix: str = API,
+        directories: tuple[FilePath, ...] = (),
+        replicas: int = 1,
+        inbox: str = INBOX,
     ) -> None:
         self.wire = wire
+        self._inbox = inbox
         self.prefix = prefix
-        self._directory = directory
+        self._directories = directories
+        self.replicas = replicas
         self._asked = 0
-        wire.exchange(f"SUB {INBOX}* 1\r\n")
+        wire.exchange(f"SUB {inbox}* 1\r\n")
 
     def api(self, request: str, body: Body = None, headers: Headers = ()) -> Reply:
         """The reply to one call of the API, opened up; `request` stands after the prefix."""
-        reply = self.request(self.prefix + request, body, headers)
+        subject, body = self.prefix + request, self._replicated(request, body)
+        reply = self.request(subject, body, headers)
+        deadline = time.monotonic() + WAIT_S_MAX
+        while PEER_OFFLINE in str(reply.get("error", "")) and time.monotonic() < deadline:
+            reply = self.request(subject, body, headers)
         if request.startswith("STREAM.DELETE."):
             self.wait_until(
                 lambda: not self._is_being_removed(request.removeprefix("STREAM.DELETE."))
             )
         return reply
+
+    def _replicated(self, request: str, body: Body) -> Body:
+        """The body of a request, which asks for replicas if it makes or changes a stream."""
+        if self.replicas == 1 or not isinstance(body, Mapping):
+            return body
+        if request.startswith(("STREAM.CREATE.", "STREAM.UPDATE.")):
+            return {"num_replicas": self.replicas, **body}
+        if request.startswith("STREAM.RESTORE.") and isinstance(body.get("config"), Mapping):
+            config: Any = body["config"]
+            return {**body, "config": {"num_replicas": self.replicas, **config}}
+        return body
 
     def request(self, subject: str, body: Body = None, headers: Headers = ()) -> Reply:
         """The one reply to a request on any subject, opened up."""
@@ -120,7 +145,7 @@ class JetStreamClient:
     def send(self, subject: str, body: Body = None, headers: Headers = ()) -> str:
         """Send a request and return where its replies will come."""
         self._asked += 1
-        inbox = f"{INBOX}{self._asked}"
+        inbox = f"{self._inbox}{self._asked}"
         self.wire.send(publish_operation(subject, encoded(body), headers, inbox))
         return inbox
 
@@ -206,10 +231,11 @@ class JetStreamClient:
         The oracle moves them aside and removes them in the background. Meanwhile a second stream
         of that name cannot be deleted, and a third would find its messages.
         """
-        if self._directory is None:
-            return False
-        streams = self._directory.glob("store/jetstream/*/streams")
-        return any(os.path.lexists(directory / f".{stream}") for directory in streams)
+        return any(
+            os.path.lexists(streams / f".{stream}")
+            for directory in self._directories
+            for streams in directory.glob("store/jetstream/*/streams")
+        )
 
     def direct(self, request: str, body: Body = None, headers: Headers = ()) -> Reply:
         """One reply of `DIRECT.GET.<request>`: status, headers and data."""
@@ -254,7 +280,7 @@ def jetstream(
     A script may meet a server it ran on before, or on which it failed half way.
     """
     wire = session.connect(no_responders=True, **options)
-    client = JetStreamClient(wire, prefix, session.directory)
+    client = JetStreamClient(wire, prefix, session.directories, session.replicas)
     for name in streams:
         client.api(f"STREAM.DELETE.{name}")
     return client

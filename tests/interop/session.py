@@ -34,10 +34,21 @@ HTTP_ATTEMPTS_MAX = 2000
 class Session:
     """One script's view of one server, or of a program that has not been started."""
 
-    def __init__(self, program: Program, server: ServerProcess | None, directory: Path) -> None:
+    def __init__(
+        self,
+        program: Program,
+        server: ServerProcess | None,
+        directory: Path,
+        replicas: int = 1,
+        directories: tuple[Path, ...] = (),
+    ) -> None:
         self._program = program
         self._server = server
         self.directory = directory
+        self.replicas = replicas
+        """The servers that keep each stream of a script that does not say how many."""
+        self.directories = directories or (directory,)
+        """Those of all servers that may keep a stream."""
         self._clients: list[WireClient] = []
 
     def __enter__(self) -> "Session":

@@ -11,14 +11,7 @@ import pytest
 from tests.interop.case import Case
 from tests.interop.cases import all_cases
 from tests.interop.differential import ServerPool, observe, observe_alone, observe_subject
-from tests.interop.jetstream import JETSTREAM_MASKS
-from tests.interop.masks import MASKS
-from tests.interop.observation import (
-    Observation,
-    contains_text,
-    differences,
-    unused_masks,
-)
+from tests.interop.verdict import report_of
 from tests.kit.server_process import HEADWATER, ORACLE
 
 PROGRAMS = {program.name: program for program in (ORACLE, HEADWATER)}
@@ -44,13 +37,3 @@ def test_subject_is_seen_as_the_oracle_is(case: Case, servers: ServerPool) -> No
             return
         reports.append(report)
     pytest.fail(f"{case.name}: {case.statement}\n{reports[0]}", pytrace=False)
-
-
-def report_of(case: Case, oracle: Observation, subject: Observation) -> str:
-    """The differences of a case, by one observation of the oracle; empty if there are none."""
-    if unused_masks(oracle, case.masks):
-        return "a mask of this case names nothing"
-    if case.text and not contains_text(oracle, case.text):
-        return f"the oracle did not say {case.text!r}"
-    found = differences(oracle, subject, (*case.masks, *MASKS, *JETSTREAM_MASKS))
-    return "\n".join(str(difference) for difference in found)

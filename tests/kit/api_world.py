@@ -14,7 +14,7 @@ from headwater.go.json import read, write
 from headwater.jetstream.account import AccountLimits, JetStreamAccount
 from headwater.jetstream.api.documents import ErrorDocument, Response
 from headwater.jetstream.api.keepers import ApiSettings, Keepers
-from headwater.jetstream.api.operation import Request, Requested
+from headwater.jetstream.api.operation import Request, Requested, SetRequested
 from headwater.jetstream.api.router import find_operation
 from headwater.jetstream.api.streams import StreamApi
 from headwater.jetstream.config.consumer_config import ConsumerConfig
@@ -106,6 +106,7 @@ class ApiWorld:
         request = Request(words, body, lambda: None, header)
         try:
             response = at_once(operation.answering(self.api, request))
+            assert not isinstance(response, SetRequested), "the world has one stream"
             if isinstance(response, Requested):
                 response = self._make(response)
         except ApiError as error:

@@ -38,6 +38,7 @@ from headwater.jetstream.consumers.start import starting
 from headwater.jetstream.consumers.steps import Acks, FlowReply, Interest, Pull, Step
 from headwater.jetstream.proposal import Proposal
 from headwater.jetstream.records import Published, Record
+from headwater.jetstream.streams.publishing.batch_limits import BatchLimits
 from tests.kit.stream_driver import StreamDriver
 
 NAME: Final = "C"
@@ -81,8 +82,8 @@ class Told(NamedTuple):
 class ConsumerDriver(StreamDriver):
     """One stream, its replica, its consumers, and their clients."""
 
-    def __init__(self, storage: Storage, **config: Any) -> None:
-        super().__init__(storage, **config)
+    def __init__(self, storage: Storage, limits: BatchLimits | None = None, **config: Any) -> None:
+        super().__init__(storage, limits, **config)
         self._got: list[Got] = []
         self._told: list[Told] = []
         self.events: list[Event] = []
@@ -145,7 +146,7 @@ class ConsumerDriver(StreamDriver):
     def unpin(self, name: str = NAME) -> None:
         """Do what a request to unpin a client asks for."""
         consumer = self.consumer(name)
-        if consumer.pin_id:
+        if consumer.state.pin_id:
             self._change_consumers(Pinned(name, "", self.now_ns))
         self._work(consumer, steps.UNPINNED)
 
@@ -259,7 +260,7 @@ class ConsumerDriver(StreamDriver):
 
     # --- working -------------------------------------------------------------------------------
 
-    def _apply(self, decision: Proposal) -> None:
+    def _apply(self, decision: Proposal[Record]) -> None:
         if decision.records and isinstance(decision.records[0], STEP_RECORDS):
             self._commit(decision.records)
             self._serve_freed()
@@ -277,7 +278,7 @@ class ConsumerDriver(StreamDriver):
 
     def _propose(self, records: list[Record]) -> None:
         """Commit the records of a step, at once or after all that waits."""
-        decision = Proposal()
+        decision: Proposal[Record] = Proposal()
         decision.records += records
         if self._commits_later and self._waiting is not None:
             self._waiting.append(decision)
@@ -294,7 +295,7 @@ class ConsumerDriver(StreamDriver):
         self.hold()
         self._commits_later = True
         for stream in (self.stream, self.shadow):
-            stream.consumers.commits_later = True
+            stream.consumers.commit_later()
 
     def retreat(self, count: int) -> None:
         """Forget the last proposals, which are not about messages: they are not committed."""

@@ -35,6 +35,7 @@ from headwater.jetstream.streams.file import encode_body
 from headwater.jetstream.streams.publishing.batch_limits import BatchLimits, BatchRoom
 from headwater.jetstream.streams.publishing.incoming import Incoming
 from headwater.jetstream.streams.stream import Stream
+from headwater.jetstream.streams.view import StreamView
 from headwater.store.log.file_log import FileLog
 from headwater.store.log.memory_log import MemoryLog
 from headwater.store.log.message_log import ALL_SUBJECTS, MessageLog
@@ -128,7 +129,7 @@ class Surrounding:
         if self.account_refusal is not None:
             raise self.account_refusal
 
-    def update_usage(self, stream: Stream) -> None:
+    def update_usage(self, stream: StreamView) -> None:
         """Tests of one stream count no usage."""
 
 
@@ -150,7 +151,7 @@ class StreamDriver:
         self.republished: list[tuple[bytes, bytes, bytes]] = []
         self.abandoned: list[tuple[bytes, str]] = []
         # Decisions that are in flight and have not taken effect; None if they do so at once.
-        self._waiting: list[Proposal] | None = None
+        self._waiting: list[Proposal[Record]] | None = None
         self.disk = SimDisk(1)
         self._store: Store | None = None
         asked = StreamRequest(name=NAME, storage=storage, **{"subjects": (f"{NAME}.>",), **config})
@@ -209,7 +210,7 @@ class StreamDriver:
     def publish_together(self, messages: Sequence[Publish]) -> list[Answer]:
         """Publish messages in one turn; returns what was answered at once."""
         before = len(self.answers)
-        self._carry_out(self.stream.decide(incoming_of(messages), self.now_ns))
+        self._carry_out(self.stream.publishing.decide(incoming_of(messages), self.now_ns))
         return self.answers[before:]
 
     def fill(self, *subjects: str) -> None:
@@ -238,7 +239,7 @@ class StreamDriver:
 
     def record(self, record: Record) -> None:
         """A record that a request has made."""
-        decision = Proposal()
+        decision: Proposal[Record] = Proposal()
         decision.records.append(record)
         self._carry_out(decision)
 
@@ -266,9 +267,10 @@ class StreamDriver:
         """The newest decisions that wait are forgotten; nobody is answered."""
         assert self._waiting is not None
         for _ in range(count):
-            self.stream.retreat(self._waiting.pop().records)
+            forgotten = self._waiting.pop()
+            self.stream.retreat(forgotten.records, [forgotten])
 
-    def _carry_out(self, decision: Proposal) -> None:
+    def _carry_out(self, decision: Proposal[Record]) -> None:
         for record in decision.records:
             self.stream.append(record)
         if self._waiting is not None:
@@ -276,9 +278,10 @@ class StreamDriver:
         else:
             self._apply(decision)
 
-    def _apply(self, decision: Proposal) -> None:
+    def _apply(self, decision: Proposal[Record]) -> None:
         for record in decision.records:
             self.stream.apply(record)
+        self.stream.log.write_journal()
         self.republished += decision.republished
         self.abandoned += decision.abandoned
         pairs = zip(decision.reply_subjects, decision.replies, strict=True)
@@ -385,7 +388,7 @@ class StreamDriver:
         schedules: Any = dump["schedules"]
         last = stream.log.last_sequence
         is_known = stream.log.index.has(last) or any(entry[1] == last for entry in ids)
-        dump["last_id"] = stream.last_id if is_known else b""
+        dump["last_id"] = stream.dedupe.last_id if is_known else b""
         dump["schedules"] = [entry for entry in schedules if entry[2] > self.now_ns]
         return dump
 

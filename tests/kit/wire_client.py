@@ -77,6 +77,16 @@ class WireClient:
             rest = bytes(self._received)
             raise NoAnswerError(f"silence after {seen or []!r}, half a frame: {rest!r}") from error
 
+    def frame_within(self, wait_s: float) -> "Frame | None":
+        """The next frame, or None after so much silence: half a frame stays for a later call."""
+        self._socket.settimeout(wait_s)
+        try:
+            return self._next_frame()
+        except TimeoutError:
+            return None
+        finally:
+            self._socket.settimeout(SILENCE_S_MAX)
+
     def line(self) -> str:
         """The next line as it came, its end included, INFO not opened up."""
         end = self._fill_until_line() + len(LINE_END)

@@ -6,6 +6,7 @@ raises, so that the effect of an entry depends on all that came before it and on
 """
 
 from headwater.store.disk.journal import CALLER_KINDS
+from headwater.store.log.batch_records import decode_batch, encode_batch
 from headwater.store.log.file_log import FileLog
 from headwater.store.log.message_log import Batch
 
@@ -15,6 +16,29 @@ MESSAGES_MAX_WITH_BODY = 9
 
 # A kind, and numbers that say what is appended, removed or noted.
 Operation = tuple[str, tuple[int, ...]]
+OPERATIONS: tuple[Operation, ...] = (
+    ("append", (3, 20)),
+    ("note", ()),
+    ("append", (4, 40)),
+    ("delete", (2, 5)),
+    ("append", (5, 30)),
+    ("erase", (6,)),
+    ("append", (1, 300)),
+    ("body", ()),
+    ("skip", (3,)),
+    ("append", (6, 60)),
+    ("delete", (12, 13, 14)),
+    ("note", ()),
+    ("append", (2, 20)),
+    ("erase", (20, 21)),
+    ("append", (8, 100)),
+    ("delete", (22, 24)),
+    ("append", (3, 20)),
+    ("note", ()),
+    ("append", (9, 80)),
+    ("append", (9, 10)),
+)
+
 # Messages, the notes in the journal, the body of the stream file, and the counts of the index.
 Dump = tuple[tuple[object, ...], tuple[bytes, ...], bytes, tuple[int, int, int]]
 
@@ -34,7 +58,7 @@ def encode_operation(log: FileLog, number: int, operation: Operation) -> bytes:
         [number] * count,
         [10**6 + number if at == 1 else 0 for at in range(count)],
     )
-    return head + log.encode(first, batch).data
+    return encode_batch(first, batch, log.record_seed, head)[0]
 
 
 class Machine:
@@ -47,13 +71,13 @@ class Machine:
 
     def apply(self, index: int, follows: int, data: bytes) -> None:
         """Apply an entry; all of it can be derived from the log and the entry."""
-        head, _, rest = data.partition(b"\n")
+        head, _, _ = data.partition(b"\n")
         number, kind, listed = head.decode().split(" ")
         numbers = [int(each) for each in listed.split(",") if each]
         log, note = self.log, number.encode()
         assert log.last_sequence == follows
         if kind == "append":
-            log.append_encoded(log.decode(rest))
+            log.append_encoded(*decode_batch(data, len(head) + 1, log.record_seed))
             while log.messages > (MESSAGES_MAX_WITH_BODY if log.body else MESSAGES_MAX):
                 log.delete([log.first_sequence])
         elif kind == "skip":
@@ -81,3 +105,14 @@ class Machine:
         # A note that was written together with an erasure stays when its entry is applied again.
         notes = tuple(dict.fromkeys(self.notes))
         return (*messages, expiring), notes, log.body, counts
+
+
+def dumps_of(log: FileLog, count: int) -> list[Dump]:
+    """The states of a new log that never crashes, after each number of operations."""
+    machine = Machine(log)
+    dumps = [machine.dump()]
+    for number in range(count):
+        data = encode_operation(log, number, OPERATIONS[number % len(OPERATIONS)])
+        machine.apply(number, log.last_sequence, data)
+        dumps.append(machine.dump())
+    return dumps

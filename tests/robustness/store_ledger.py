@@ -9,6 +9,7 @@ from headwater.store.log.message_log import ALL_SUBJECTS, Batch
 from headwater.store.store import Store, SyncMode, open_store
 from headwater.testing.disk import SimDisk
 from headwater.testing.entropy import SeededEntropy, labelled_rng
+from tests.kit import entries
 
 FOLDER = "data/jetstream"
 SEGMENT_BYTES_MAX = 700
@@ -23,7 +24,7 @@ CALLER_KIND = 300
 
 def opened(disk: SimDisk, boot_id: str) -> Store:
     """The store, with every stream in its mode."""
-    return open_store(
+    store = open_store(
         disk,
         FOLDER,
         SeededEntropy(labelled_rng(disk.operations, "store")),
@@ -31,6 +32,7 @@ def opened(disk: SimDisk, boot_id: str) -> Store:
         modes=MODES,
         segment_bytes_max=SEGMENT_BYTES_MAX,
     )
+    return entries.redo(store)
 
 
 class LogLedger:
@@ -110,17 +112,18 @@ class Workload:
         subjects = [b"s.%d" % (number % 3) for number in range(count)]
         headers = [b"" if number % 2 else b"NATS/1.0\r\n\r\n" for number in range(count)]
         times = [self._count] * count
-        assert log.append(Batch(subjects, headers, payloads, times)) == first
+        assert entries.append(store, name, Batch(subjects, headers, payloads, times)) == first
         for sequence, payload in enumerate(payloads, first):
             ledger.given[sequence] = payload
 
     def delete(self, store: Store, name: str, sequences: list[int], erase: bool = False) -> None:
         self.ledgers[name].going.update(sequences)
-        store.logs[name].delete(sequences, erase)
+        entries.delete(store, name, sequences, erase)
 
     def write_entry(self, store: Store, name: str) -> None:
         ledger = self.ledgers[name]
-        store.logs[name].write_entries([(CALLER_KIND, ledger.entries.to_bytes(4, "little"))])
+        body = ledger.entries.to_bytes(4, "little")
+        entries.write_entries(store, name, [(CALLER_KIND, body)])
         ledger.entries += 1
 
     def sync(self, store: Store, name: str) -> None:
@@ -143,11 +146,11 @@ class Workload:
         return {name: (set(self.ledgers[name].going), self.ledgers[name].entries) for name in names}
 
     def _synced(self, store: Store, told: dict[str, tuple[set[int], int]]) -> None:
-        for name, (going, entries) in told.items():
+        for name, (going, count) in told.items():
             ledger = self.ledgers[name]
             ledger.synced = store.logs[name].synced_sequence
             ledger.gone |= going
-            ledger.entries_synced = entries
+            ledger.entries_synced = count
 
     def check(self, store: Store) -> None:
         """A store that was just opened after a power loss keeps every promise."""

@@ -1,166 +1,100 @@
-"""A server ends at every operation on the disk, and its streams are what the log says.
+"""A server ends at every operation on the disk, and its streams are what their level promises.
 
-A client does one step after another: publishes of all kinds, requests, deliveries and
-acknowledgements. The state of every stream after each step is known from a run without a crash.
-After a crash at any write, sync or change of a name, the streams are in the state after one of
-these steps: no earlier than the last step that was answered, and no state in between.
+The streams get records of every kind (`stream_steps`). After a crash at any write, sync or change
+of a name:
+
+    always      the streams are in the state after one of the steps: no earlier than the last one
+                that was answered, and no state in between
+    interval    so they are after a kill; a loss of power costs at most what was not synced:
+                messages at the end, and what was recorded about others
+    async       a kill costs at most what was not written: the state after an earlier step; a loss
+                of power costs what was not synced
+    memory      nothing is left
+
+No sequence is given to two messages. `SEEDS` is the number of fates at every operation.
 """
 
-import json
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import pytest
 
-from headwater.server.configuration.options import Options
-from headwater.testing.disk import PowerLost, SimDisk
+from headwater.jetstream.codec.record_codec import RecordCodec
+from headwater.jetstream.consumers import codec
+from headwater.jetstream.consumers.records import CONSUMER_RECORDS
+from headwater.jetstream.records import Configured, Published, Purged, Record, Removed, Skipped
+from headwater.store.disk.journal import encode_entries
+from headwater.store.log.file_log import FileLog
+from headwater.testing import seeds
+from headwater.testing.disk import Mode, SimDisk
 from headwater.testing.disk_faults import Moment
-from tests.kit.consumer_world import ConsumerWorld
-from tests.kit.stored_world import streaming
+from tests.robustness.stream_steps import (
+    ALWAYS,
+    ASYNC,
+    INTERVAL,
+    Dump,
+    Dumps,
+    Level,
+    Life,
+    Server,
+    live,
+    operations,
+    states,
+    steps,
+    without_end,
+)
 
-Dump = dict[str, object]
-Death = Callable[[SimDisk], None]
-
-ROOM: Final = {"max_file_bytes": 1 << 28, "max_memory_bytes": 1 << 28}
-# Streams with the default level may lose the last moments, and find the rest by recovery.
-OPTIONS: Final = Options(jetstream=streaming(sync_always=True, **ROOM))
-
-
-class Server(ConsumerWorld):
-    """A server whose clock goes on where that of the process before it ended."""
-
-    def __init__(self, options: Options, disk: SimDisk, passed_ns: int = 0) -> None:
-        self._passed_ns = passed_ns
-        super().__init__(options, disk)
-
-    def start(self) -> "Server":
-        self.clock.passed_ns = self._passed_ns
-        super().start()
-        return self
-
-    def dump(self) -> dict[str, Dump]:
-        """The canonical state of all streams."""
-        assert self.node.jetstream is not None
-        streams = self.node.jetstream.accounts["$G"].streams
-        return {name: streams[name].dump(self.clock.wall_ns()) for name in sorted(streams)}
-
-    def put(self, subject: str, body: str = "x", **headers: str) -> None:
-        lines = "".join(f"{name.replace('_', '-')}: {said}\r\n" for name, said in headers.items())
-        block = f"NATS/1.0\r\n{lines}\r\n" if headers else ""
-        sizes = f"{len(block)} {len(block + body)}" if headers else f"{len(body)}"
-        verb = "HPUB" if headers else "PUB"
-        self.caller.send(f"{verb} {subject} inbox.p {sizes}\r\n{block}{body}\r\n".encode())
-        self.sync()
-
-    def call(self, operation: str, body: object = None) -> None:
-        self.request(f"$JS.API.{operation}", body)
-
-    def fetch(self, stream: str, name: str, count: int = 1) -> None:
-        body = json.dumps({"batch": count, "no_wait": True})
-        subject = f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{name}"
-        self.caller.send(f"PUB {subject} inbox.d {len(body)}\r\n{body}\r\n".encode())
-        self.flush_records()
-
-    def acknowledge(
-        self, stream: str, name: str, sequence: int, kind: str, reply: str = ""
-    ) -> None:
-        """Acknowledge a message of a consumer; its place in the order of deliveries is equal."""
-        subject = f"$JS.ACK.{stream}.{name}.1.{sequence}.{sequence}.1.0"
-        to = f" {reply}" if reply else ""
-        self.caller.send(f"PUB {subject}{to} {len(kind)}\r\n{kind}\r\n".encode())
-        self.sync()
-        self.flush_records()
-
-    def flush_records(self) -> None:
-        """Give records that no client waits for the time to be written."""
-        self.advance(0.010)
-        self.sync()
+PAGE_BYTES: Final = 128
+MOMENTS: tuple[Moment, ...] = ("before", "during")
 
 
-Step = Callable[[Server], object]
+def crashed(level: Level, number: int, moment: Moment, seed: int) -> tuple[SimDisk, Life]:
+    """A server that ends at an operation of the disk."""
+    disk = SimDisk(seed=1000 * seed + number, page_bytes=PAGE_BYTES)
+    disk.crash_at(number, moment)
+    return disk, live(level, disk)
 
 
-def answered(step: Step) -> tuple[Step, bool]:
-    """A step that a client is told of, so that it is durable from then on."""
-    return step, True
+def restarted(level: Level, disk: SimDisk, life: Life) -> Server:
+    return Server(level.options, disk, life.server.clock.passed_ns)
 
 
-def unanswered(step: Step) -> tuple[Step, bool]:
-    """A step whose records a crash may lose."""
-    return step, False
+def first_allowed(level: Level, done: int) -> int:
+    """The last step that was answered: records that no client waits for may be lost."""
+    while done > 0 and not steps(level)[done - 1].is_answered:
+        done -= 1
+    return done
 
 
-def batch(subject: str, number: int, *, is_last: bool = False) -> Step:
-    headers = {"Nats_Batch_Id": "b", "Nats_Batch_Sequence": str(number)}
-    if is_last:
-        headers["Nats_Batch_Commit"] = "1"
-    return lambda server: server.put(subject, **headers)
+def differences(found: Dumps, allowed: list[Dumps]) -> str:
+    """The values of a state that none of the allowed states has."""
+    lines = []
+    for name, state in found.items():
+        for key, value in state.items():
+            others = [each.get(name, {}).get(key) for each in allowed]
+            if value not in others:
+                lines.append(f"{name}.{key}: {value} instead of {others}")
+    return "\n".join(lines) or f"streams {[*found]}, or a mixture of states"
 
 
-def with_two(first: Step, second: Step) -> Step:
-    def both(server: Server) -> None:
-        first(server)
-        second(server)
-
-    return both
+# --- the state after a step -----------------------------------------------------------------------
 
 
-def creation(name: str, **config: Any) -> tuple[Step, bool]:
-    return answered(lambda server: server.with_stream(name, **config))
-
-
-def consumer(name: str, stream: str, **config: Any) -> tuple[Step, bool]:
-    return answered(lambda server: server.consumer(name, stream, **config))
-
-
-LOG: Final[dict[str, Any]] = {
-    "max_msgs_per_subject": 3,
-    "allow_rollup_hdrs": True,
-    "allow_atomic": True,
-    "allow_msg_ttl": True,
-    "allow_direct": True,
-}
-STEPS: Final = [
-    creation("S", **LOG),
-    creation("Q", retention="workqueue"),
-    creation("N", allow_msg_counter=True),
-    consumer("c", "S"),
-    consumer("q", "Q"),
-    *[answered(lambda server: server.put("s.a")) for _ in range(4)],
-    answered(lambda server: server.put("s.b", Nats_Msg_Id="1")),
-    answered(lambda server: server.put("s.b", Nats_Msg_Id="1")),
-    answered(lambda server: server.put("s.c", Nats_TTL="1h")),
-    answered(lambda server: server.put("n.x", "", Nats_Incr="+2")),
-    answered(lambda server: server.put("n.x", "", Nats_Incr="+3")),
-    *[answered(lambda server: server.put("q.job")) for _ in range(3)],
-    unanswered(lambda server: server.fetch("S", "c", 3)),
-    unanswered(lambda server: server.acknowledge("S", "c", 2, "+ACK")),
-    answered(lambda server: server.acknowledge("S", "c", 3, "+ACK", "inbox.a")),
-    unanswered(lambda server: server.acknowledge("S", "c", 4, "-NAK")),
-    answered(with_two(batch("s.d", 1), batch("s.d", 2, is_last=True))),
-    unanswered(lambda server: server.fetch("Q", "q", 2)),
-    answered(lambda server: server.acknowledge("Q", "q", 1, "+ACK", "inbox.a")),
-    unanswered(lambda server: server.acknowledge("Q", "q", 2, "+TERM")),
-    answered(lambda server: server.put("s.a", Nats_Rollup="sub")),
-    answered(lambda server: server.call("STREAM.MSG.DELETE.S", {"seq": 5, "no_erase": True})),
-    answered(lambda server: server.call("STREAM.MSG.DELETE.S", {"seq": 6})),
-    answered(lambda server: server.call("STREAM.PURGE.S", {"filter": "s.d", "keep": 1})),
-    answered(
-        lambda server: server.call(
-            "STREAM.UPDATE.S", {"name": "S", "subjects": ["s.>"], **LOG, "max_msgs": 3}
-        )
-    ),
-    answered(lambda server: server.put("s.e", Nats_Rollup="all")),
-    consumer("d", "S", deliver_policy="last_per_subject", filter_subject=">"),
-    answered(lambda server: server.call("CONSUMER.RESET.S.c", {"seq": 9})),
-    answered(lambda server: server.call("CONSUMER.DELETE.S.c")),
-    answered(lambda server: server.call("STREAM.PURGE.S", {"seq": 40})),
-    answered(lambda server: server.put("s.a", Nats_Expected_Last_Sequence="39")),
-    answered(lambda server: server.call("STREAM.DELETE.N")),
-    creation("N", allow_msg_counter=True),
-    answered(lambda server: server.put("n.x", "", Nats_Incr="+1")),
-]
+def check_whole_step(
+    level: Level,
+    death: Callable[[SimDisk], object],
+    points: Iterable[int],
+    moments: tuple[Moment, ...] = MOMENTS,
+) -> None:
+    expected = states(level)
+    for seed in seeds(1):
+        for number in points:
+            moment = moments[(number // 2 + seed) % len(moments)]
+            disk, life = crashed(level, number, moment, seed)
+            death(disk)
+            allowed = expected[first_allowed(level, life.done) : life.done + 2]
+            found = restarted(level, disk, life).dump()
+            assert found in allowed, f"operation {number}: {differences(found, allowed)}"
 
 
 def kill(disk: SimDisk) -> None:
@@ -177,68 +111,227 @@ def power_loss(disk: SimDisk) -> None:
     disk.power_loss("strict" if disk.seed % 2 else "kind")
 
 
-def live(disk: SimDisk) -> tuple[Server, list[dict[str, Dump]], int]:
-    """Do the steps until the disk ends. Returns the states after them, and how many were done."""
-    server = Server(OPTIONS, disk)
-    dumps = [server.dump()]
-    try:
-        for step, _ in STEPS:
-            step(server)
-            dumps.append(server.dump())
-    except PowerLost:
-        pass
-    return server, dumps, len(dumps) - 1
-
-
-@cache
-def run_without_crash() -> tuple[list[dict[str, Dump]], range]:
-    """The states after all steps, and the operations on the disk from the first step on."""
-    disk = SimDisk()
-    Server(OPTIONS, disk)
-    first = disk.operations
-    disk = SimDisk()
-    _, dumps, _ = live(disk)
-    return dumps, range(first, disk.operations)
-
-
-def check_crash(number: int, moment: Moment, death: Death) -> None:
-    """End a server at an operation of the disk, and compare its streams after a restart."""
-    expected, _ = run_without_crash()
-    disk = SimDisk(seed=number)
-    disk.crash_at(number, moment)
-    crashed, dumps, done = live(disk)
-    assert dumps == expected[: len(dumps)], "steps have equal results up to the crash"
-    death(disk)
-    after = Server(OPTIONS, disk, crashed.clock.passed_ns)
-    # A record that no client waits for may be lost, with all behind it.
-    first = done
-    while first > 0 and not STEPS[first - 1][1]:
-        first -= 1
-    allowed = expected[first : done + 2]
-    found = after.dump()
-    assert found in allowed, differences(found, allowed)
-
-
-def differences(found: dict[str, Dump], allowed: list[dict[str, Dump]]) -> str:
-    """The values of a state that none of the allowed states has."""
-    lines = []
-    for name, state in found.items():
-        for key, value in state.items():
-            others = [each.get(name, {}).get(key) for each in allowed]
-            if value not in others:
-                lines.append(f"{name}.{key}: {value} instead of {others}")
-    return "\n".join(lines) or f"streams {[*found]}, or a mixture of states"
-
-
-MOMENTS: tuple[Moment, ...] = ("before", "during")
 PARTS: Final = 4
 
 
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("death", [kill, power_loss], ids=lambda each: each.__name__)
-def test_after_a_crash_anywhere_streams_are_in_the_state_after_a_step(
-    death: Death, part: int
+def test_streams_that_sync_always_are_in_the_state_after_a_step(
+    death: Callable[[SimDisk], object], part: int
 ) -> None:
-    _, points = run_without_crash()
-    for number in points[part::PARTS]:
-        check_crash(number, MOMENTS[number // 2 % 2], death)
+    check_whole_step(ALWAYS, death, operations(ALWAYS)[part::PARTS])
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_after_a_kill_streams_of_the_default_level_are_in_the_state_after_a_step(part: int) -> None:
+    check_whole_step(INTERVAL, kill, operations(INTERVAL)[part::PARTS], ("during",))
+
+
+# --- streams that have lost an end ----------------------------------------------------------------
+
+
+class Loss:
+    """The end that a crash may have cost one stream, and the state that is left."""
+
+    def __init__(self, name: str, history: list[Dump | None], kept: int, server: Server) -> None:
+        """`history` has the states after all steps that may have been done, None where there was no
+        stream; the disk has the one after the step `kept` for sure."""
+        self.name = name
+        self.log = server.log(name)
+        self.found = server.dump_of(name)
+        # A stream may have been deleted, and created again.
+        created_ns = self.found["created_ns"]
+        self.history = [
+            each if each and each["created_ns"] == created_ns else None for each in history
+        ]
+        self.kept = self.history[kept]
+        self.recent = [each for each in self.history[kept:] if each is not None]
+        self.messages = {each.sequence: each for each in self.found["messages"]}
+
+    def check(self) -> None:
+        assert self.recent, "it was deleted before"
+        self.check_messages()
+        self.check_consumers()
+        assert self.found["config"] in [each["config"] for each in self.recent]
+        given = [each["last_sequence"] for each in self.history[:-1] if each is not None]
+        assert self.log.last_sequence >= max(given, default=0), "a sequence is given out twice"
+
+    def check_messages(self) -> None:
+        published = {
+            each.sequence: each for state in self.history if state for each in state["messages"]
+        }
+        for sequence, message in self.messages.items():
+            assert published[sequence] == message
+        always = [{each.sequence for each in state["messages"]} for state in self.recent]
+        missing = set.intersection(*always[-2:]) - set(self.messages)
+        behind = [each for each in self.messages if missing and each > min(missing)]
+        assert not behind, f"{missing} are missing, and {behind} behind them are not"
+        if self.kept is not None:
+            assert not missing & always[0], "synced messages are missing"
+            back = [at for at in self.messages if at <= self.kept["last_sequence"]]
+            assert set(back) <= always[0], "messages are back whose removal was synced"
+
+    def check_consumers(self) -> None:
+        for name, state in self.found["consumers"]:
+            recent = [dict(each["consumers"]).get(name) for each in self.recent]
+            known = [each for each in recent if each is not None]
+            assert known, f"consumer {name} was deleted before"
+            pending = {at for each in known for at, _ in each["pending"]}
+            assert {at for at, _ in state["pending"]} <= pending
+            assert state["delivered"] <= max(each["delivered"] for each in known)
+            if recent[0] is not None and all(known[0]["floor"] <= each["floor"] for each in known):
+                assert state["floor"] >= min(recent[0]["floor"], state["delivered"])
+        there = {name for name, _ in self.found["consumers"]}
+        lasting = [{name for name, _ in each["consumers"]} for each in self.recent]
+        if self.kept is not None:
+            assert set.intersection(*lasting) <= there, "synced consumers are missing"
+
+    def check_equal_to_a_step(self) -> None:
+        """All of it is in the state after one step, apart from its end."""
+        found = without_end(self.found)
+        assert found in [without_end(each) for each in self.recent], differences(
+            {self.name: found}, [{self.name: each} for each in self.recent]
+        )
+
+
+def losses(level: Level, life: Life, kept: dict[str, int], server: Server) -> list[Loss]:
+    expected = states(level)[: life.done + 2]
+    found = []
+    for name in server.names:
+        history = [each.get(name) for each in expected]
+        found.append(Loss(name, history, kept.get(name, 0), server))
+    return found
+
+
+def check_no_sequence_is_given_twice(server: Server, level: Level, done: int) -> None:
+    """Publish to every stream, and compare the sequences with all that were told before."""
+    told = states(level)[done]
+    for name in server.names:
+        if name in told and name != "N":
+            server.put(f"{name.lower()}.new")
+            assert server.log(name).last_sequence > told[name]["last_sequence"]
+
+
+def points_of(level: Level, part: int, seed: int, stride: int) -> range:
+    """One in so many operations of a part; every seed has others."""
+    return operations(level)[part + PARTS * (seed % stride) :: PARTS * stride]
+
+
+# One in so many operations is a point for a seed.
+POWER_STRIDES: Final = {INTERVAL: 2, ASYNC: 4}
+KILL_STRIDE: Final = 2
+MODES: tuple[Mode, ...] = ("random", "strict", "random", "kind")
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("level", POWER_STRIDES, ids=lambda each: each.name)
+def test_a_loss_of_power_costs_at_most_an_end_that_was_not_synced(level: Level, part: int) -> None:
+    for seed in seeds(1):
+        for number in points_of(level, part, seed, POWER_STRIDES[level]):
+            mode = MODES[(number // PARTS + seed) % len(MODES)]
+            disk, life = crashed(level, number, MOMENTS[number // 2 % 2], seed)
+            disk.power_loss(mode)
+            server = restarted(level, disk, life)
+            kept = life.written if mode == "kind" else life.synced
+            for loss in losses(level, life, kept, server):
+                loss.check()
+            check_no_sequence_is_given_twice(server, level, life.done)
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_a_kill_of_async_streams_costs_at_most_an_end_that_was_not_written(part: int) -> None:
+    for seed in seeds(1):
+        for number in points_of(ASYNC, part, seed, KILL_STRIDE):
+            disk, life = crashed(ASYNC, number, MOMENTS[(number // 2 + seed) % 2], seed)
+            disk.kill()
+            server = restarted(ASYNC, disk, life)
+            for loss in losses(ASYNC, life, life.written, server):
+                loss.check()
+                loss.check_equal_to_a_step()
+            check_no_sequence_is_given_twice(server, ASYNC, life.done)
+
+
+# --- the workload ---------------------------------------------------------------------------------
+
+
+def test_the_steps_have_records_of_every_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    kinds: set[type] = set()
+    encode, encode_consumers = RecordCodec.encode, codec.encode
+
+    def note(self: RecordCodec, record: Record) -> bytes:
+        kinds.add(type(record))
+        return encode(self, record)
+
+    def note_of_consumers(record: Any) -> tuple[int, bytes]:
+        kinds.add(type(record))
+        return encode_consumers(record)
+
+    monkeypatch.setattr(RecordCodec, "encode", note)
+    monkeypatch.setattr(codec, "encode", note_of_consumers)
+    live(ALWAYS, SimDisk())
+    assert kinds >= {Published, Skipped, Removed, Purged, Configured, *CONSUMER_RECORDS}
+
+
+@pytest.mark.parametrize("level", [INTERVAL, ASYNC], ids=lambda each: each.name)
+def test_some_steps_are_synced_and_others_are_not(level: Level) -> None:
+    disk = SimDisk()
+    disk.crash_at(operations(level).stop - 1)
+    life = live(level, disk)
+    assert 0 < life.synced["S"] < life.done
+
+
+def test_of_streams_in_memory_nothing_is_left() -> None:
+    disk = SimDisk()
+    server = Server(INTERVAL.options, disk)
+    server.with_stream("M", storage="memory")
+    server.with_stream("S")
+    server.put("m.x")
+    server.put("s.x")
+    disk.kill()
+    after = Server(INTERVAL.options, disk, server.clock.passed_ns).dump()
+    assert {name: len(state["messages"]) for name, state in after.items()} == {"S": 1}
+
+
+# --- each defence is needed -----------------------------------------------------------------------
+
+
+def write_entries_singly(patch: pytest.MonkeyPatch) -> None:
+    def encode_singly(position: int, entries: list[tuple[int, bytes]]) -> bytes:
+        return b"".join(encode_entries(position, [entry]) for entry in entries)
+
+    patch.setattr("headwater.store.log.log_journal.encode_entries", encode_singly)
+
+
+def skip_without_journal(patch: pytest.MonkeyPatch) -> None:
+    skip = FileLog.skip
+
+    def skip_in_place(log: FileLog, count: int, timestamp_ns: int, **_: object) -> None:
+        skip(log, count, timestamp_ns)
+
+    patch.setattr(FileLog, "skip", skip_in_place)
+
+
+def keep_sequences_of_half_a_batch(patch: pytest.MonkeyPatch) -> None:
+    def delete(log: FileLog, last_sequence: int) -> None:
+        log.delete(range(last_sequence + 1, log.last_sequence + 1))
+
+    patch.setattr("headwater.jetstream.streams.recovery.cut_unfinished", delete)
+
+
+# The part of all operations behind which the violation is found.
+DEFENCES: Final[dict[Callable[[pytest.MonkeyPatch], None], float]] = {
+    write_entries_singly: 0.8,
+    skip_without_journal: 0.8,
+    keep_sequences_of_half_a_batch: 0.5,
+}
+
+
+@pytest.mark.parametrize("switch_off", DEFENCES, ids=lambda each: each.__name__)
+def test_without_a_defence_a_kill_leaves_a_state_between_two_steps(
+    switch_off: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    points = operations(INTERVAL)
+    switch_off(monkeypatch)
+    begin = int(len(points) * DEFENCES[switch_off])
+    with pytest.raises(AssertionError, match="operation"):
+        check_whole_step(INTERVAL, kill, points[begin:], ("during",))

@@ -13,6 +13,7 @@ import pytest
 from headwater.jetstream.backup.archive import END, MAGIC, STATE_NAME, Entry, encode_entries
 from headwater.jetstream.backup.s2 import BEGINNING, plain_frame
 from headwater.server.configuration.options import Options
+from headwater.server.streams.storage import recovery
 from headwater.server.streams.storage.stream_store import StreamStore
 from headwater.store.disk.findings import Findings
 from headwater.store.recovery.catalogue import Catalogue
@@ -231,7 +232,7 @@ def _nothing(*_: object) -> None:
     ("owner", "defence"),
     [
         (Catalogue, "_append"),
-        (StreamStore, "_finish_creation"),
+        (recovery, "_finish_creation"),
         (Store, "_finish_deletion"),
         (StreamStore, "finish_log"),
     ],

@@ -31,13 +31,13 @@ SERVER_OPTIONS = Options(host="0.0.0.0", port=4222, ping_interval_s=1.0, write_d
 URL = "nats://server:4222"
 
 
-async def connected() -> NatsClient:
+async def connected(url: str = URL) -> NatsClient:
     """A client of the server, however long it takes."""
     while True:
         client = NatsClient()
         try:
             await client.connect(
-                URL,
+                url,
                 max_reconnect_attempts=-1,
                 reconnect_time_wait=1,
                 connect_timeout=1,
@@ -65,6 +65,7 @@ class Participant:
     ledger: DeliveryLedger
     host: Host
     client: NatsClient | None = None
+    url: str = URL
 
     def install(self) -> None:
         """Boot now and after every crash."""
@@ -97,7 +98,7 @@ class Publisher(Participant):
         self.client = None
         self.identity = f"{self.host.name}/{self.host.boots}"
         self.number = 0
-        self.client = await connected()
+        self.client = await connected(self.url)
         while True:
             await self.publish_one()
             await asyncio.sleep(0.3)
@@ -135,7 +136,7 @@ class Listener(Participant):
             publisher, number = message.data.decode().split()
             record.received.append(Published(publisher, int(number), message.subject))
 
-        client = await connected()
+        client = await connected(self.url)
         await client.subscribe(self.pattern, queue=self.queue or "", cb=received)
         self.client = client
 

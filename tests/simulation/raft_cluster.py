@@ -21,8 +21,10 @@ from headwater.raft.node import RaftNode
 from headwater.raft.ready import Ready
 from headwater.raft.role import RoleName
 from headwater.raft.storage import SavedState, blank, born
+from headwater.store.groups.frames import GroupMode
 from headwater.testing.entropy import SeededEntropy, labelled_rng
 from tests.kit.raft_disk import Disk
+from tests.kit.raft_store import StoredDisk
 from tests.simulation.raft_checks import Checks, next_state
 
 MS: Final = 1_000_000
@@ -62,9 +64,9 @@ class Conditions:
 class Server:
     """A machine: its disk, and the process on it while there is one."""
 
-    def __init__(self, name: str, saved: SavedState) -> None:
+    def __init__(self, name: str, disk: Disk | StoredDisk) -> None:
         self.name = name
-        self.disk = Disk(saved)
+        self.disk = disk
         self.node: RaftNode | None = None
         self.start_number = 0
         self.has_forgotten = False
@@ -96,11 +98,20 @@ class Cluster:
         self._queue: list[tuple[int, int, Callable[[], None]]] = []
         first = Membership(tuple(sorted(voters)))
         self.servers = {
-            name: Server(name, born(first) if name in voters else blank()) for name in names
+            name: Server(name, self.make_disk(name, born(first) if name in voters else blank()))
+            for name in names
         }
         for server in self.servers.values():
             self.start(server)
         self.at(HEARTBEAT_NS, self._heartbeats)
+
+    def make_disk(self, name: str, saved: SavedState) -> Disk | StoredDisk:
+        """The disk of a server."""
+        return Disk(saved)
+
+    def has_forgotten(self, server: Server) -> bool:
+        """Whether a process that starts now has to be told that it may have forgotten."""
+        return server.has_forgotten
 
     # --- time -----------------------------------------------------------------------------------
 
@@ -129,14 +140,15 @@ class Cluster:
             return
         server.start_number += 1
         entropy = SeededEntropy(labelled_rng(self.seed, server.name, server.start_number))
+        saved = server.disk.saved()
         server.node = RaftNode(
             server.name,
             self.config,
             entropy,
             server.disk,
-            server.disk.saved(),
+            saved,
             self.now_ns,
-            has_forgotten=server.has_forgotten,
+            has_forgotten=self.has_forgotten(server),
         )
         server.state = server.disk.files.state
         server.states = {server.disk.files.snapshot.index: server.state}
@@ -363,3 +375,20 @@ class Cluster:
         index = node.propose(data, self.now_ns)
         self.plan_turn(self.servers[node.name])
         return index
+
+
+class StoredCluster(Cluster):
+    """Members whose groups are in stores, on disks that lose what was not synced."""
+
+    def make_disk(self, name: str, saved: SavedState) -> Disk | StoredDisk:
+        mode = GroupMode.SYNCED if self.weather.synced else GroupMode.WRITTEN
+        return StoredDisk(saved, mode, labelled_rng(self.seed, "disk", name).randrange(2**32))
+
+    def has_forgotten(self, server: Server) -> bool:
+        """The store knows it: nobody else tells the process."""
+        assert isinstance(server.disk, StoredDisk)
+        return server.disk.may_have_forgotten
+
+    def must_sync(self, ready: Ready) -> bool:
+        """The store has synced what it has to."""
+        return False

@@ -71,6 +71,12 @@ WIPES: Final = Profile(
     names=3,
     fault_ns=120 * MS,
 )
+BLACKOUTS: Final = Profile(
+    {"power": 8, "hunt": 3, "cut": 2, "heal": 3},
+    replace(ROUGH, synced=False, write_ns=30 * MS),
+    names=3,
+    fault_ns=120 * MS,
+)
 RETURNS: Final = Profile(
     {"isolate_follower": 1, "heal": 1},
     Conditions(),
@@ -95,11 +101,11 @@ SILENCE: Final = Profile(
 class Run:
     """One group under one profile."""
 
-    def __init__(self, seed: int, profile: Profile) -> None:
+    def __init__(self, seed: int, profile: Profile, cluster_class: type[Cluster] = Cluster) -> None:
         names = [f"s{number}" for number in range(1, profile.names + 1)]
         self.profile = profile
         weather = replace(profile.weather)
-        self.cluster = Cluster(seed, names, names[: profile.voters], weather)
+        self.cluster = cluster_class(seed, names, names[: profile.voters], weather)
         self.rng = self.cluster.rng
         self.proposals = 0
         self.faults: dict[str, int] = {}

@@ -1,6 +1,7 @@
-"""Many seeds of the consensus core: `python -m tests.simulation.raft_seeds 10000 [FIRST]`.
+"""Many seeds of the consensus core: `python -m tests.simulation.raft_seeds 10000 [FIRST] [stored]`.
 
-Odd seeds sync every write, even ones only votes. The first violation is raised with its seed.
+Odd seeds sync every write, even ones only votes. With `stored` the members are in group logs of the
+store. The first violation is raised with its seed.
 """
 
 import sys
@@ -8,16 +9,17 @@ from collections import Counter
 from time import monotonic
 
 from tests.simulation.raft_checks import Violation
+from tests.simulation.raft_cluster import Cluster, StoredCluster
 from tests.simulation.raft_scenario import EVERYTHING, UNSYNCED, Run
 
 REPORT_EVERY = 500
 
 
-def run_seeds(count: int, first: int = 1) -> Counter[str]:
+def run_seeds(count: int, first: int = 1, cluster_class: type[Cluster] = Cluster) -> Counter[str]:
     """Run seeds and count what happened in them."""
     totals: Counter[str] = Counter()
     for seed in range(first, first + count):
-        run = Run(seed, EVERYTHING if seed % 2 else UNSYNCED)
+        run = Run(seed, EVERYTHING if seed % 2 else UNSYNCED, cluster_class)
         try:
             run.run()
         except Violation as violation:
@@ -34,5 +36,8 @@ def run_seeds(count: int, first: int = 1) -> Counter[str]:
 
 if __name__ == "__main__":
     begin = monotonic()
-    print(dict(run_seeds(*map(int, sys.argv[1:]))))
+    numbers = [int(argument) for argument in sys.argv[1:] if argument.isdigit()]
+    members = StoredCluster if "stored" in sys.argv else Cluster
+    count, first = (*numbers, 1)[:2]
+    print(dict(run_seeds(count, first, members)))
     print(f"{monotonic() - begin:.0f} s")

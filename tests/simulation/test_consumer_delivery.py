@@ -38,6 +38,7 @@ from headwater.jetstream.consumers.collection import Consumers
 from headwater.jetstream.consumers.redelivery import Deadlines
 from headwater.jetstream.consumers.retention import InterestCounts
 from headwater.jetstream.proposal import Confirmed, Proposal
+from headwater.jetstream.records import Record
 from headwater.server.streams.runner import StreamRunner
 from headwater.testing import World, seeds
 from tests.simulation.consumer_scenario import (
@@ -87,7 +88,9 @@ def _answers_before_the_journal(patch: pytest.MonkeyPatch) -> None:
 def _delivery_before_the_sync(patch: pytest.MonkeyPatch) -> None:
     commit = Synced.commit
 
-    def commit_at_once(self: Synced, entries: list[Proposal], is_behind: bool) -> int:
+    def commit_at_once(
+        self: Synced[Record], entries: list[Proposal[Record]], is_behind: bool
+    ) -> int:
         commit(self, entries, is_behind)
         return entries[-1].index
 

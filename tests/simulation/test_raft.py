@@ -17,9 +17,13 @@ from headwater.raft.ready import Ready
 from headwater.raft.replica import Replica
 from headwater.raft.replication import Replication
 from headwater.raft.role import RoleName, Transition
+from headwater.store.groups.group_log import GroupLog, SaveTicket
+from headwater.store.groups.opening import StartFacts
 from headwater.testing import seeds
 from tests.simulation.raft_checks import Violation
+from tests.simulation.raft_cluster import Cluster, StoredCluster
 from tests.simulation.raft_scenario import (
+    BLACKOUTS,
     CALM,
     EVERYTHING,
     EXCHANGES,
@@ -34,12 +38,20 @@ from tests.simulation.raft_scenario import (
 )
 
 SEEDS = 100
+STORED_SEEDS = 15
 
 
 @pytest.mark.parametrize("profile", [EVERYTHING, UNSYNCED], ids=["synced", "unsynced"])
 @pytest.mark.parametrize("seed", seeds(SEEDS))
 def test_the_four_promises_hold_at_every_step(seed: int, profile: Profile) -> None:
     run = Run(seed, profile).run()
+    assert run.cluster.checks.committed
+
+
+@pytest.mark.parametrize("profile", [EVERYTHING, UNSYNCED], ids=["synced", "unsynced"])
+@pytest.mark.parametrize("seed", seeds(STORED_SEEDS))
+def test_the_four_promises_hold_on_group_logs(seed: int, profile: Profile) -> None:
+    run = Run(seed, profile, StoredCluster).run()
     assert run.cluster.checks.committed
 
 
@@ -118,10 +130,25 @@ def _no_comparison(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(RaftNode, "step", without_digests)
 
 
-def violates(seed: int, profile: Profile, found: str) -> bool:
+def _no_sync_of_group_logs(patch: pytest.MonkeyPatch) -> None:
+    keep = GroupLog._keep
+
+    def unsynced(self: GroupLog, frames: list[Any], needs_sync: bool) -> SaveTicket:
+        return keep(self, frames, needs_sync=False)
+
+    patch.setattr(GroupLog, "_keep", unsynced)
+
+
+def _no_doubt_after_an_unclean_start(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(StartFacts, "doubt_about", lambda self, group, is_damaged: "")
+
+
+def violates(
+    seed: int, profile: Profile, found: str, cluster_class: type[Cluster] = Cluster
+) -> bool:
     """Whether a run breaks a promise of a kind. It may break another one first."""
     try:
-        Run(seed, profile).run()
+        Run(seed, profile, cluster_class).run()
     except Violation as violation:
         return re.match(found, str(violation)) is not None
     return False
@@ -156,3 +183,23 @@ def test_without_a_defence_nothing_shows_while_nothing_fails(
     for seed in range(1, SEEDS_WITHOUT_FAULTS + 1):
         calm = replace(CALM, names=profile.names, voters=profile.voters)
         assert Run(seed, calm).run().cluster.checks.committed
+
+
+STORED_DEFENCES: list[tuple[Defence, Profile, str]] = [
+    (_no_sync_of_group_logs, RESTARTS, "completeness|committed|election"),
+    (_no_doubt_after_an_unclean_start, BLACKOUTS, "completeness|committed|election"),
+]
+
+
+@pytest.mark.parametrize(
+    ("defence", "profile", "found"), STORED_DEFENCES, ids=["synced_vote", "unclean_start"]
+)
+def test_without_a_defence_of_group_logs_a_promise_is_broken(
+    defence: Defence, profile: Profile, found: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    defence(monkeypatch)
+    assert any(
+        violates(seed, profile, found, StoredCluster)
+        for seed in range(1, SEEDS_FOR_PLANTED_BUGS + 1)
+    )
+    assert Run(1, CALM, StoredCluster).run().cluster.checks.committed

@@ -6,6 +6,7 @@ import pytest
 
 from headwater.jetstream.committers import Synced
 from headwater.jetstream.proposal import Proposal
+from headwater.jetstream.records import Record
 from headwater.jetstream.streams.dedupe import DedupeWindow
 from headwater.jetstream.streams.stream import Stream
 from headwater.store.log.file_log import FileLog
@@ -54,7 +55,9 @@ def run_seeds(
 def _no_wait_for_the_disk(patch: pytest.MonkeyPatch) -> None:
     commit = Synced.commit
 
-    def commit_at_once(self: Synced, entries: list[Proposal], is_behind: bool) -> int:
+    def commit_at_once(
+        self: Synced[Record], entries: list[Proposal[Record]], is_behind: bool
+    ) -> int:
         commit(self, entries, is_behind)
         return entries[-1].index
 
@@ -65,8 +68,7 @@ def _no_memory_of_ids(patch: pytest.MonkeyPatch) -> None:
     recover = Stream.recover
 
     def without_ids(self: Stream, now_ns: int) -> None:
-        recover(self, now_ns)
-        self.dedupe = DedupeWindow(self.config.duplicate_window)
+        recover(self, now_ns, with_ids=False)
 
     patch.setattr(Stream, "recover", without_ids)
 
@@ -84,17 +86,19 @@ def _no_memory_of_ids_of_removed_messages(patch: pytest.MonkeyPatch) -> None:
 
 
 def _no_limits_after_a_crash(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("headwater.jetstream.streams.recovery.let_go", lambda stream: None)
+    patch.setattr("headwater.jetstream.streams.recovery.let_go", lambda *_: None)
 
 
 def _no_entries_applied_again(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("headwater.jetstream.streams.recovery.redo_entries", lambda stream, log: None)
+    patch.setattr("headwater.jetstream.streams.recovery.redo_entries", lambda *_: None)
 
 
 def _no_wait_for_removals(patch: pytest.MonkeyPatch) -> None:
     commit = Synced.commit
 
-    def commit_requests_at_once(self: Synced, entries: list[Proposal], is_behind: bool) -> int:
+    def commit_requests_at_once(
+        self: Synced[Record], entries: list[Proposal[Record]], is_behind: bool
+    ) -> int:
         committed = commit(self, entries, is_behind)
         return committed if is_behind or entries[0].has_messages else entries[-1].index
 

@@ -10,7 +10,7 @@ import pytest
 
 from headwater.jetstream.consumers.collection import Consumers
 from headwater.jetstream.consumers.records import ConsumerRecord, Delivered
-from headwater.store.disk.journal import CALLER_KINDS, Journal
+from headwater.store.disk.journal import CALLER_KINDS, encode_entries
 from headwater.testing import World, seeds
 from tests.simulation.consumer_scenario import (
     VIRTUAL_S_MAX,
@@ -39,14 +39,11 @@ def test_work_is_done_and_done_once(seed: int, durability: Durability) -> None:
 
 
 def _acks_apart_from_removals(patch: pytest.MonkeyPatch) -> None:
-    write = Journal.write
-
-    def write_singly(self: Journal, position: int, entries: list[tuple[int, bytes]]) -> None:
+    def encode_singly(position: int, entries: list[tuple[int, bytes]]) -> bytes:
         acks_first = sorted(entries, key=lambda entry: entry[0] < CALLER_KINDS)
-        for entry in acks_first:
-            write(self, position, [entry])
+        return b"".join(encode_entries(position, [entry]) for entry in acks_first)
 
-    patch.setattr(Journal, "write", write_singly)
+    patch.setattr("headwater.store.log.log_journal.encode_entries", encode_singly)
 
 
 def _removal_before_the_ack(patch: pytest.MonkeyPatch) -> None:

@@ -26,6 +26,7 @@ from headwater.store.log.file_log import FileLog
 from headwater.store.log.message_log import Batch
 from headwater.store.store import Store, SyncMode, open_store
 from headwater.testing.entropy import SeededEntropy
+from tests.kit import entries
 
 CALLER_KIND = 300
 SEGMENT_BYTES_MAX = 1000
@@ -40,7 +41,7 @@ ENCODINGS = {
 
 def open_sample(folder: str, sample: str, boot_id: str) -> Store:
     """Open a sample store, or make one."""
-    return open_store(
+    store = open_store(
         SystemFileSystem(),
         folder,
         SeededEntropy(Random(sample)),
@@ -49,6 +50,7 @@ def open_sample(folder: str, sample: str, boot_id: str) -> Store:
         encoding=ENCODINGS[sample],
         segment_bytes_max=SEGMENT_BYTES_MAX,
     )
+    return entries.redo(store)
 
 
 def contents_of(log: FileLog) -> dict[str, Any]:
@@ -67,30 +69,29 @@ def contents_of(log: FileLog) -> dict[str, Any]:
     }
 
 
-def _append(log: FileLog, count: int, expiry_ns: int = 0) -> None:
-    first = log.last_sequence + 1
-    log.append(
-        Batch(
-            [b"s.%d" % (number % 3) for number in range(count)],
-            [b"NATS/1.0\r\nA: b\r\n\r\n" if number % 2 else b"" for number in range(count)],
-            [b"payload %d" % (first + number) for number in range(count)],
-            [1000 + first + number for number in range(count)],
-            [expiry_ns] * count,
-        )
+def _append(store: Store, name: str, count: int, expiry_ns: int = 0) -> None:
+    first = store.logs[name].last_sequence + 1
+    batch = Batch(
+        [b"s.%d" % (number % 3) for number in range(count)],
+        [b"NATS/1.0\r\nA: b\r\n\r\n" if number % 2 else b"" for number in range(count)],
+        [b"payload %d" % (first + number) for number in range(count)],
+        [1000 + first + number for number in range(count)],
+        [expiry_ns] * count,
     )
+    entries.append(store, name, batch)
 
 
 def _fill(store: Store, name: str) -> None:
     """Several segments with everything that a log can hold."""
-    log = store.create_stream(name, body=name.encode(), mode=MODES[name])
+    store.create_stream(name, body=name.encode(), mode=MODES[name])
     for turn in range(6):
-        _append(log, 4, expiry_ns=10**18 if turn == 2 else 0)
-        log.write_entries([(CALLER_KIND, b"entry %d" % turn)])
-    log.skip(5, timestamp_ns=2000)
-    log.delete(range(1, 11), entries=[(CALLER_KIND, b"with a deletion")])
-    log.delete([13], erase=True)
-    _append(log, 3)
-    log.delete([16, 22])
+        _append(store, name, 4, expiry_ns=10**18 if turn == 2 else 0)
+        entries.write_entries(store, name, [(CALLER_KIND, b"entry %d" % turn)])
+    entries.skip(store, name, 5, timestamp_ns=2000)
+    entries.delete(store, name, range(1, 11), entries=[(CALLER_KIND, b"with a deletion")])
+    entries.delete(store, name, [13], erase=True)
+    _append(store, name, 3)
+    entries.delete(store, name, [16, 22])
 
 
 def _write(sample: str, folder: str) -> None:
@@ -98,18 +99,15 @@ def _write(sample: str, folder: str) -> None:
     for name in MODES:
         _fill(store, name)
     store.flush()
-    store.commit()
     if sample != "fallen":
         store.close()
         return
     store.sync()
     folder_of_log = Path(folder, "streams", "always")
     synced = {path: path.stat().st_size for path in folder_of_log.glob("*.hw")}
-    log = store.logs["always"]
-    _append(log, 1)
-    log.write_entries([(CALLER_KIND, b"ahead")])
-    log.delete([12])
-    store.commit()
+    _append(store, "always", 1)
+    entries.write_entries(store, "always", [(CALLER_KIND, b"ahead")])
+    entries.delete(store, "always", [12])
     store.abandon()
     for path, size in synced.items():
         with path.open("r+b") as file:

@@ -40,7 +40,8 @@ def alone(session: Session) -> JetStreamClient:
 def ask_for_stream(js: JetStreamClient, case: Document) -> Observation:
     """A create or an update is answered as recorded, and the stream afterwards is as answered.
 
-    The observation is the rest of the reply: the configuration or the error is compared here.
+    The observation is the rest of the reply: the configuration or the error is compared here. The
+    answers were recorded with one server; on several ones the whole reply is the observation.
     """
     for config in case.get("streams", []):
         made = js.api(f"STREAM.CREATE.{config['name']}", config)
@@ -48,6 +49,8 @@ def ask_for_stream(js: JetStreamClient, case: Document) -> Observation:
     request = case["request"]
     name = case.get("addressed", request.get("name", ""))
     reply = js.api(f"STREAM.{case['operation'].upper()}.{name}", request)
+    if js.replicas > 1:
+        return [reply, js.info(name).get("config")]
     answer = streams.answer(reply)
     assert answer == case["reply"], answer
     after = js.info(name).get("config")
@@ -77,13 +80,14 @@ def ask_for_consumer(js: JetStreamClient, case: Document) -> Observation:
         return silence
     told = {key: part for key, part in case.items() if key != "reply"}
     answer = consumers.answer(told, document(js.request(subject, body)))
-    assert answer == case["reply"], answer
+    assert js.replicas > 1 or answer == case["reply"], answer
     return answer
 
 
 def document(reply: Reply) -> Document:
     """The document of a reply, whose header may name the stream."""
-    return cast(Document, json.loads(reply["data"])) if "data" in reply else reply
+    is_wrapped = str(reply.get("data", "")).startswith("{")
+    return cast(Document, json.loads(reply["data"])) if is_wrapped else reply
 
 
 def copies(case: Document) -> bool:

@@ -1,0 +1,475 @@
+"""Clients of the streams of a whole cluster while its servers, links and disks fail.
+
+Publishers, workers, a reader and an operator run on hosts of their own, which fail too. They record
+what they do; after the faults, the scenario lets them finish and the consumers be drained, compares
+the replicas, and has the checker judge each stream's history.
+
+The shape of a run is a parameter: the number of servers, the replicas of each stream, and the
+faults. A stream with one replica is on the first server, to which all clients then connect.
+"""
+
+import asyncio
+import contextlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import nats
+from nats.aio.client import Client as NatsClient
+
+from headwater.checker.evidence import Evidence
+from headwater.checker.history import (
+    WORK_QUEUE,
+    Delivery,
+    History,
+    Loss,
+    Publish,
+    StreamRules,
+)
+from headwater.checker.judge import insist
+from headwater.checker.replicas import check_replicas
+from headwater.server.configuration.options import Options
+from headwater.testing import Cluster, Episode, FaultPlan, Host, World
+from headwater.testing.faults import (
+    Crash,
+    Cut,
+    Drift,
+    Fault,
+    HalfOpen,
+    Partition,
+    Pause,
+    Refuse,
+    Slow,
+)
+from headwater.testing.recorder import Recorder
+
+NS_PER_S = 1_000_000_000
+SYNC_INTERVAL_S = 2.0
+ACK_WAIT_S = 2.0
+PULL_S = 1.0
+BATCH_SIZE = 3
+SETTLED_S_MAX = 120.0
+POLL_S = 0.25
+# Ids must be remembered for longer than any run lasts.
+DUPLICATE_WINDOW_S = 3600
+
+LOG, WORK = "LOG", "WORK"
+PUBLISHERS = ("p1", "p2", "p3")
+# host, stream, consumer
+WORKERS = (("w1", WORK, "W"), ("w2", WORK, "W"), ("c1", LOG, "C"), ("c2", LOG, "C"))
+READER, OPERATOR = "r1", "o1"
+# The one subject of LOG that is purged, so that the others have to keep every message.
+PURGED = "log.p3"
+
+KINDS: tuple[type[Fault], ...] = (
+    Cut,
+    HalfOpen,
+    Partition,
+    Slow,
+    Refuse,
+    Pause,
+    Crash,
+    Drift,
+)
+# The longest time of a sync, by run: from a good disk to a bad one.
+SYNCS_S_MAX = (0.002, 0.02, 0.2)
+FAILURES = (nats.errors.Error, OSError, TimeoutError)
+
+
+class Stuck(AssertionError):
+    """A cluster without faults did not do its work in time."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The parameters of a run."""
+
+    servers: int = 3
+    replicas: int = 1
+    sync_always: bool = True
+    # Virtual seconds of work before the first fault.
+    calm_s: float = 3.0
+    episodes: int = 2
+    kinds: tuple[type[Fault], ...] = KINDS
+    # The probability that all servers lose power at once, at the end of the faults.
+    blackout: float = 0.5
+
+
+@dataclass
+class ReplicatedScenario:
+    """One run."""
+
+    shape: Shape = field(default_factory=Shape)
+    histories: dict[str, History] = field(init=False)
+    # Set when the faults are over: clients finish what they have begun.
+    is_quiet: bool = False
+    programs: list["Program"] = field(default_factory=list)
+    # Servers that lost power since all were last in order.
+    powerless: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        log = StreamRules(LOG, duplicate_window_s=DUPLICATE_WINDOW_S)
+        work = replace(log, name=WORK, retention=WORK_QUEUE)
+        self.histories = {rules.name: History(rules) for rules in (log, work)}
+
+    async def run(self, world: World) -> None:
+        """The whole story."""
+        self.world = world
+        world.loop.executor_delay_s_max = world.rng("disks").choice(SYNCS_S_MAX)
+        self.cluster = Cluster(world, self.shape.servers, configure=self._configure)
+        await self.cluster.start()
+        await self._create_streams()
+        self._install()
+        await asyncio.sleep(self.shape.calm_s)
+        for episode in self._plan():
+            self._note_losses(episode)
+            await episode.run(world)
+            await self._in_order()
+        rng = world.rng("blackout")
+        if rng.random() < self.shape.blackout:
+            await asyncio.sleep(rng.uniform(0.5, 2.0))
+            await self._black_out()
+            await self._in_order()
+        self.is_quiet = True
+        await self._settle()
+        await self._judge()
+
+    def _configure(self, options: Options) -> Options:
+        jetstream = replace(
+            options.jetstream,
+            sync_always=self.shape.sync_always,
+            sync_interval_s=SYNC_INTERVAL_S,
+        )
+        # Clients of a stream on one server are not told of others.
+        cluster = replace(options.cluster, no_advertise=self.shape.replicas == 1)
+        return replace(options, jetstream=jetstream, cluster=cluster)
+
+    # --- the beginning -------------------------------------------------------------------------
+
+    async def _create_streams(self) -> None:
+        client = await self.connected(0)
+        settings = {
+            "num_replicas": self.shape.replicas,
+            "allow_direct": True,
+            "duplicate_window": DUPLICATE_WINDOW_S * NS_PER_S,
+        }
+        configs: dict[str, dict[str, object]] = {
+            LOG: {"subjects": ["log.>"], "allow_atomic": True},
+            WORK: {"subjects": ["work.>"], "retention": "workqueue"},
+        }
+        consumers = {LOG: "C", WORK: "W"}
+        for name, history in self.histories.items():
+            recorder = self.recorder(client, "setup", history)
+            config = {"name": name, **settings, **configs[name]}
+            await self._until(f"creation of {name}", partial(_create_stream, recorder, config))
+            await self._until(
+                f"creation of {consumers[name]}",
+                partial(
+                    recorder.create_consumer,
+                    consumers[name],
+                    ack_wait=round(ACK_WAIT_S * NS_PER_S),
+                ),
+            )
+        await client.close()
+
+    def _install(self) -> None:
+        programs: list[Program] = [Publisher(self, name) for name in PUBLISHERS]
+        programs += [Worker(self, name, stream, consumer) for name, stream, consumer in WORKERS]
+        programs += [Reader(self, READER), Operator(self, OPERATOR)]
+        self.programs = programs
+        for number, program in enumerate(programs):
+            program.number = number
+            program.install()
+
+    async def connected(self, number: int) -> NatsClient:
+        """A client of the cluster, however long it takes. Its number chooses its server."""
+        cluster = self.cluster
+        count = self.shape.servers
+        numbers = [1]
+        if self.shape.replicas > 1:
+            numbers = [(number + each) % count + 1 for each in range(count)]
+        while True:
+            with contextlib.suppress(*FAILURES):
+                return await nats.connect(
+                    [cluster.url(each) for each in numbers],
+                    dont_randomize=True,
+                    max_reconnect_attempts=-1,
+                    reconnect_time_wait=0.5,
+                    connect_timeout=1,
+                    ping_interval=1,
+                    max_outstanding_pings=2,
+                    error_cb=_unheard,
+                )
+            await asyncio.sleep(0.2)
+
+    def recorder(self, client: NatsClient, name: str, history: History) -> Recorder:
+        return Recorder(client, name, history, self.world.loop.now_s)
+
+    # --- faults --------------------------------------------------------------------------------
+
+    def _plan(self) -> FaultPlan:
+        return FaultPlan.drawn(
+            self.world.rng("faults"),
+            servers=self.cluster.names,
+            clients=[program.host.name for program in self.programs],
+            episodes=self.shape.episodes,
+            kinds=self.shape.kinds,
+        )
+
+    def _note_losses(self, episode: Episode) -> None:
+        """Note the losses of power of an episode after which confirmed changes may be missing."""
+        begin_s = self.world.loop.now_s()
+        crashes = [
+            fault
+            for fault in episode.faults
+            if isinstance(fault, Crash) and fault.mode == "power" and fault.host in self._holders()
+        ]
+        for crash in sorted(crashes, key=lambda crash: crash.at_s):
+            self._note_loss(crash.host, begin_s + crash.at_s)
+
+    def _holders(self) -> tuple[str, ...]:
+        """The servers that may have a replica."""
+        return self.cluster.names if self.shape.replicas > 1 else self.cluster.names[:1]
+
+    def _note_loss(self, server: str, at_s: float) -> None:
+        if self.shape.sync_always:
+            return
+        self.powerless.add(server)
+        if len(self.powerless) > self.shape.replicas // 2:
+            for history in self.histories.values():
+                history.losses.append(Loss(at_s, SYNC_INTERVAL_S + 0.5))
+
+    async def _black_out(self) -> None:
+        """Let all servers lose power at once, and come back."""
+        for number, name in enumerate(self.cluster.names, 1):
+            if name in self._holders():
+                self._note_loss(name, self.world.loop.now_s())
+            self.cluster.kill(number, "power")
+        await asyncio.sleep(1)
+        for number in range(1, self.shape.servers + 1):
+            await self.cluster.restart(number)
+
+    async def _in_order(self) -> None:
+        await self.cluster.ready()
+        self.powerless.clear()
+
+    # --- the end -------------------------------------------------------------------------------
+
+    async def _until(self, what: str, is_done: Callable[[], object]) -> None:
+        """Ask again and again, until it is done."""
+        deadline_s = self.world.loop.now_s() + SETTLED_S_MAX
+        while True:
+            answer = is_done()
+            if asyncio.iscoroutine(answer):
+                answer = await answer
+            if answer:
+                return
+            if self.world.loop.now_s() > deadline_s:
+                raise Stuck(what)
+            await asyncio.sleep(POLL_S)
+
+    async def _settle(self) -> None:
+        """Let all clients finish, and drain the consumers."""
+        for program in self.programs:
+            await self._until(f"{program.host.name} finishes", program.has_finished)
+        client = await self.connected(0)
+        for _, stream, consumer in WORKERS:
+            recorder = self.recorder(client, "end", self.histories[stream])
+            await self._until(f"{consumer} is drained", partial(_is_drained, recorder, consumer))
+        # A work queue is drained, and has room for one consumer only.
+        scan = await self.recorder(client, "end", self.histories[LOG]).scan("final")
+        assert scan.is_done, scan
+        await client.close()
+
+    async def _judge(self) -> None:
+        for name, history in self.histories.items():
+            # Replicas that do not become equal are the verdict's to describe.
+            with contextlib.suppress(Stuck):
+                await self._until(f"equal replicas of {name}", partial(self._are_equal, history))
+            servers = [replica.server for replica in history.replicas]
+            assert len(servers) == self.shape.replicas, servers
+            insist(history)
+
+    def _are_equal(self, history: History) -> bool:
+        history.replicas = self.cluster.replicas(history.rules.name)
+        is_complete = len(history.replicas) == self.shape.replicas
+        return is_complete and check_replicas(Evidence(history)).holds
+
+
+async def _create_stream(recorder: Recorder, config: dict[str, object]) -> bool:
+    answer = await recorder.call(f"STREAM.CREATE.{recorder.stream}", config)
+    return answer is not None and "error" not in answer
+
+
+async def _is_drained(recorder: Recorder, consumer: str) -> bool:
+    info = await recorder.call(f"CONSUMER.INFO.{recorder.stream}.{consumer}")
+    return (
+        info is not None
+        and "error" not in info
+        and not info["num_pending"]
+        and not info["num_ack_pending"]
+    )
+
+
+async def _unheard(error: Exception) -> None:
+    """nats-py prints errors nobody listens to; here they are expected."""
+
+
+# --- clients -----------------------------------------------------------------------------------
+
+
+class Program(ABC):
+    """A client program on a host of its own; started again when the host is."""
+
+    number = 0
+
+    def __init__(self, scenario: ReplicatedScenario, name: str) -> None:
+        self.scenario = scenario
+        self.host: Host = scenario.world.host(name)
+        # Whether the program has nothing left to do.
+        self.is_idle = False
+
+    def install(self) -> None:
+        self.host.boot = self.boot
+        self.host.spawn(self.boot())
+
+    def has_finished(self) -> bool:
+        return self.is_idle
+
+    @property
+    def name(self) -> str:
+        """The name of the program in this life."""
+        return f"{self.host.name}.{self.host.boots}"
+
+    async def boot(self) -> None:
+        self.is_idle = False
+        self.rng = self.scenario.world.rng(self.host.name, self.host.boots)
+        self.client = await self.scenario.connected(self.number)
+        await self.work()
+        self.is_idle = True
+
+    def recorder(self, stream: str) -> Recorder:
+        return self.scenario.recorder(self.client, self.name, self.scenario.histories[stream])
+
+    async def rest(self, longest_s: float) -> None:
+        await asyncio.sleep(self.rng.uniform(0, longest_s))
+
+    @abstractmethod
+    async def work(self) -> None:
+        """Work until the faults are over."""
+
+
+class Publisher(Program):
+    """Publishes to both streams, in every way there is."""
+
+    async def work(self) -> None:
+        count = 0
+        while not self.scenario.is_quiet:
+            count += 1
+            body = f"{self.name}.{count}"
+            kind = self.rng.choices(("id", "work", "expected", "batch", "once"), (4, 4, 1, 1, 2))[0]
+            await self._publish(kind, body)
+            await self.rest(0.6)
+        # The last messages of a run are acked: the cluster works again.
+        await self._publish("id", f"{self.name}.end")
+        await self._publish("work", f"{self.name}.done")
+
+    async def _publish(self, kind: str, body: str) -> None:
+        log, work = self.recorder(LOG), self.recorder(WORK)
+        subject = f"log.{self.host.name}"
+        if kind == "id":
+            await self._until_acked(log, subject, body)
+        elif kind == "work":
+            await self._until_acked(work, f"work.{self.host.name}", body)
+        elif kind == "batch":
+            bodies = [f"{body}.{number}" for number in range(1, BATCH_SIZE + 1)]
+            await log.publish_batch(subject, body, bodies)
+        elif kind == "expected":
+            last = max((each.sequence for each in log.history.all_of(Publish)), default=0)
+            await log.publish(subject, body, expected=last)
+        else:
+            await log.publish(subject, body)
+
+    async def _until_acked(self, recorder: Recorder, subject: str, body: str) -> None:
+        """Publish under an id again and again, until it is acked."""
+        while not (await recorder.publish(subject, body, message_id=body)).is_done:
+            await self.rest(0.5)
+        if self.rng.random() < 0.05:
+            # A client that does not know whether it has published the message.
+            await recorder.publish(subject, body, message_id=body)
+
+
+class Worker(Program):
+    """Pulls messages of a consumer, and acknowledges them in various ways."""
+
+    def __init__(self, scenario: ReplicatedScenario, name: str, stream: str, consumer: str) -> None:
+        super().__init__(scenario, name)
+        self._stream = stream
+        self._consumer = consumer
+
+    async def work(self) -> None:
+        recorder = self.recorder(self._stream)
+        while True:
+            # Workers stay, to drain the consumer.
+            self.is_idle = self.scenario.is_quiet
+            found = await recorder.fetch(self._consumer, self.rng.randint(1, 8), PULL_S)
+            for delivery, message in found:
+                fate = "double"
+                if not self.scenario.is_quiet:
+                    fate = self.rng.choices(("double", "plain", "silence"), (8, 2, 1))[0]
+                if fate != "silence":
+                    await recorder.ack(delivery, message, is_double=fate == "double")
+            await self.rest(0.2)
+
+
+class Reader(Program):
+    """Gets messages by sequence, and reads the stream by new consumers."""
+
+    async def work(self) -> None:
+        recorder = self.recorder(LOG)
+        scans = 0
+        while not self.scenario.is_quiet:
+            seen = recorder.history.all_of(Delivery)
+            if seen:
+                await recorder.read(self.rng.choice(seen[-20:]).sequence)
+            if self.rng.random() < 0.1:
+                scans += 1
+                await recorder.scan(f"scan-{self.host.boots}-{scans}")
+            await self.rest(2.0)
+
+
+class Operator(Program):
+    """Removes messages, changes the configuration, creates and deletes."""
+
+    async def work(self) -> None:
+        recorder = self.recorder(LOG)
+        count = 0
+        while not self.scenario.is_quiet:
+            count += 1
+            kind = self.rng.choices(("purge", "delete", "update", "stream", "consumer"))[0]
+            if kind == "purge":
+                await recorder.purge(subject=PURGED)
+            elif kind == "delete":
+                seen = recorder.history.all_of(Delivery)
+                if seen:
+                    await recorder.delete(self.rng.choice(seen).sequence)
+            else:
+                await self._change(recorder, kind, f"{self.host.boots}-{count}")
+            await self.rest(3.0)
+
+    async def _change(self, recorder: Recorder, kind: str, label: str) -> None:
+        replicas = self.scenario.shape.replicas
+        if kind == "consumer":
+            await recorder.create_consumer(f"K{label}", num_replicas=replicas)
+            await recorder.call(f"CONSUMER.DELETE.{LOG}.K{label}")
+        elif kind == "stream":
+            config = {"name": f"X{label}", "subjects": [f"x.{label}"], "num_replicas": replicas}
+            await recorder.call(f"STREAM.CREATE.X{label}", config)
+            await recorder.ask(f"x.{label}", b"x")
+            await recorder.call(f"STREAM.DELETE.X{label}")
+        else:
+            info = await recorder.call(f"STREAM.INFO.{LOG}")
+            if info is not None and "config" in info:
+                config = {**info["config"], "description": label}
+                await recorder.call(f"STREAM.UPDATE.{LOG}", config)

@@ -1,0 +1,98 @@
+"""Streams of whole clusters keep their promises while servers, links and disks fail, many seeds.
+
+A seed is replayed by `SEEDS=seed:42 python -m pytest tests/simulation/test_replicated_streams.py`.
+"""
+
+from collections import Counter
+
+import pytest
+
+from headwater.checker import BrokenPromise
+from headwater.checker.history import Outcome
+from headwater.jetstream.committers import Synced
+from headwater.jetstream.proposal import Proposal
+from headwater.jetstream.records import Record
+from headwater.testing import World, seeds
+from tests.simulation.replicated_scenario import ReplicatedScenario, Shape
+
+SEEDS = 10
+VIRTUAL_S_MAX = 1_200.0
+"""Ten times the longest run: faults end within a minute, and settling is bounded."""
+
+SHAPES = {
+    "always": Shape(),
+    "interval": Shape(sync_always=False),
+    "five servers": Shape(servers=5),
+}
+
+
+def run(seed: int, shape: Shape) -> tuple[World, ReplicatedScenario]:
+    """One run of a seed."""
+    world = World(seed, virtual_s_max=VIRTUAL_S_MAX)
+    scenario = ReplicatedScenario(shape)
+    world.run(scenario.run)
+    return world, scenario
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+@pytest.mark.parametrize("seed", seeds(SEEDS))
+def test_streams_keep_their_promises(seed: int, shape: Shape) -> None:
+    """Nothing acked is lost, invented, repeated, reordered or delivered after its last ack."""
+    world, _ = run(seed, shape)
+    print(world.summary())
+
+
+def test_the_same_seed_gives_the_same_run() -> None:
+    hashes = [run(3, SHAPES["always"])[0].trace_hash for _ in range(2)]
+    assert hashes[0] == hashes[1]
+
+
+def test_the_workload_has_every_kind_of_operation() -> None:
+    counts: Counter[tuple[str, Outcome]] = Counter()
+    for seed in (2, 5, 9):
+        _, scenario = run(seed, SHAPES["always"])
+        for history in scenario.histories.values():
+            counts.update((type(each).__name__, each.outcome) for each in history.operations)
+    for kind in ("Publish", "Batch", "Delivery", "Ack", "Read", "Scan", "Purge", "Delete"):
+        assert counts[kind, Outcome.DONE], counts
+    assert counts["Publish", Outcome.UNKNOWN], counts
+    assert counts["Publish", Outcome.REFUSED], counts
+
+
+# --- each defence switched off -----------------------------------------------------------------
+
+SEEDS_FOR_PLANTED_BUGS = 20
+SEEDS_WITHOUT_FAULTS = 2
+CALM = Shape(episodes=0, blackout=0)
+
+
+def run_seeds(count: int, shape: Shape) -> None:
+    """One seed after another, until one fails."""
+    for seed in range(1, count + 1):
+        run(seed, shape)
+
+
+def _reply_before_the_commit(patch: pytest.MonkeyPatch) -> None:
+    commit = Synced.commit
+
+    def commit_at_once(
+        self: Synced[Record], entries: list[Proposal[Record]], is_behind: bool
+    ) -> int:
+        commit(self, entries, is_behind)
+        return entries[-1].index
+
+    patch.setattr(Synced, "commit", commit_at_once)
+
+
+def test_replies_before_the_commit_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    _reply_before_the_commit(monkeypatch)
+    with pytest.raises(BrokenPromise) as caught:
+        run_seeds(SEEDS_FOR_PLANTED_BUGS, Shape(blackout=1.0))
+    assert {*caught.value.rules} & {"acked messages are there once", "no sequence is given twice"}
+
+
+def test_replies_before_the_commit_do_not_show_while_nothing_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _reply_before_the_commit(monkeypatch)
+    run_seeds(SEEDS_WITHOUT_FAULTS, CALM)
