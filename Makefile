@@ -23,6 +23,8 @@ HOST  ?= 127.0.0.1
 PORT  ?= 4222
 STORE ?= data
 ARGS  ?=
+# How many servers `make cluster` starts; their stores and logs are in $(STORE)/cluster.
+SERVERS ?= 3
 
 # How many processes pytest uses, which tests it runs, and what it is told besides.
 JOBS   ?= 2
@@ -57,8 +59,9 @@ SPARK_PATTERN := ^(src/headwater/(spark/|cli/pipeline)|src/pyspark_|tests/spark/
 SPARK_PATHS    = src/headwater/spark src/pyspark_headwater tests/spark \
   $(wildcard src/headwater/cli/pipeline* benchmarks/pipeline*)
 
-.PHONY: help run test test-server test-spark lint types types-spark format bench bench-pipeline \
-  hot-keys sim pipeline-demo requirements clean sweep test-outages test-spark-oldest
+.PHONY: help run cluster test test-server test-spark lint types types-spark format bench \
+  bench-pipeline hot-keys sim pipeline-demo requirements clean sweep test-outages \
+  test-spark-oldest test-replicated
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -66,15 +69,23 @@ help: ## Show this list
 run: $(VENV)/.cli ## Start the server on 127.0.0.1:4222, its store in ./data
 	@exec $(BIN)/headwater serve -a $(HOST) -p $(PORT) -js -sd $(STORE) $(ARGS)
 
+cluster: $(VENV)/.cli ## Start three servers on this machine, their stores in ./data/cluster
+	@exec $(BIN)/headwater cluster run --servers $(SERVERS) --port $(PORT) --store $(STORE)/cluster $(ARGS)
+
 test: ## Run every check and every test
 	@$(MAKE) test-server
 	@$(MAKE) test-spark
 
 test-server: lint types ## The checks and tests that need no Spark
-	$(BIN)/python -m pytest -n $(JOBS) $(PYTEST) --ignore tests/spark $(TESTS)
+	$(BIN)/python -m tests.second_chance -n $(JOBS) $(PYTEST) --ignore tests/spark $(TESTS)
 
 test-spark: types-spark ## The checks and tests that need Spark
-	$(SPARK_BIN)/python -m pytest -n $(SPARK_JOBS) --dist loadfile $(PYTEST) $(SPARK_TESTS)
+	$(SPARK_BIN)/python -m tests.second_chance -n $(SPARK_JOBS) --dist loadfile $(PYTEST) \
+	  $(SPARK_TESTS)
+
+test-replicated: $(VENV)/.test ## Every JetStream case on three servers beside three nats-servers
+	INTEROP_SHARE=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(PYTEST) \
+	  tests/interop/test_replicated.py tests/interop/test_cluster_cases.py
 
 test-outages: $(SPARK_VENV)/.spark ## Half a minute without a server, under queries and jobs
 	OUTAGE_S=30 $(SPARK_BIN)/python -m pytest $(PYTEST) tests/spark/test_outages.py

@@ -10,14 +10,23 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from benchmarks.cluster_scenarios import CLUSTER_SCENARIOS
 from benchmarks.consumer_scenarios import CONSUMER_SCENARIOS
 from benchmarks.fairness import FAIRNESS_SCENARIOS
+from benchmarks.replica_scenarios import REPLICA_SCENARIOS
 from benchmarks.report import Row, as_json, sentence, table
 from benchmarks.scenarios import CORE_SCENARIOS, FULL, QUICK
 from benchmarks.servers import NATS_SERVER, BenchmarkError
 from benchmarks.stream_scenarios import STREAM_SCENARIOS
 
-SCENARIOS: Final = CORE_SCENARIOS | STREAM_SCENARIOS | CONSUMER_SCENARIOS | FAIRNESS_SCENARIOS
+SCENARIOS: Final = (
+    CORE_SCENARIOS
+    | CLUSTER_SCENARIOS
+    | REPLICA_SCENARIOS
+    | STREAM_SCENARIOS
+    | CONSUMER_SCENARIOS
+    | FAIRNESS_SCENARIOS
+)
 
 # A higher load before the start is that of other programs.
 QUIET_LOAD_MAX: Final = 0.7

@@ -17,6 +17,8 @@ SERVICE: Final = "benchmark.service"
 INBOX: Final = "_INBOX.benchmark"
 BODY: Final = b"x" * 16
 WARM_UP_REQUESTS: Final = 300
+# The time for a subscription to become known to the other servers of a cluster.
+INTEREST_S: Final = 0.3
 
 
 @dataclass(frozen=True)
@@ -27,11 +29,19 @@ class LatencyResult:
     p99_s: float
 
 
-def run_round(server: Server, requests: int, with_responder: bool = True) -> LatencyResult:
-    """`requests` requests, one after the other. Without a responder, the relay returns them."""
+def run_round(
+    server: Server, requests: int, with_responder: bool = True, beyond: Server | None = None
+) -> LatencyResult:
+    """`requests` requests, one after the other. Without a responder, the relay returns them.
+
+    The responder may be a client of another server `beyond`.
+    """
     with ExitStack() as stack:
         if with_responder:
-            report(stack.enter_context(child(respond, server.port)))
+            report(stack.enter_context(child(respond, (beyond or server).port)))
+        if beyond is not None:
+            # The requester's server has to hear of the responder.
+            time.sleep(INTEREST_S)
         requester = stack.enter_context(child(ask, server.port, requests))
         times_s: list[float] = report(requester)
     times_s.sort()

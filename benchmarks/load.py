@@ -10,7 +10,7 @@ import selectors
 import socket
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from benchmarks.processes import Line, child, context, report, reports, wait_for_parent
@@ -23,6 +23,8 @@ END_SUBJECT: Final = "the.end"
 END_BODY: Final = b"END"
 TAIL_BYTES: Final = 64
 GO: Final = "go"
+# The time for a subscription to become known to the other servers of a cluster.
+INTEREST_S: Final = 0.3
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,7 @@ class Plan:
     """The parameters of one round, for both processes."""
 
     port: int
+    subscriber_port: int
     traffic: Traffic
     blob_first: int
     blob_count: int
@@ -88,14 +91,28 @@ class Plan:
 
 
 def run_round(
-    server: Server, traffic: Traffic, blob_first: int, blob_count: int, subscribers: int = 1
+    server: Server,
+    traffic: Traffic,
+    blob_first: int,
+    blob_count: int,
+    subscribers: int = 1,
+    beyond: Server | None = None,
 ) -> LoadResult:
-    """Publish blobs to `subscribers` connections and wait until all have everything."""
+    """Publish blobs to `subscribers` connections and wait until all have everything.
+
+    The subscribers may be clients of another server `beyond`.
+    """
     plan = plan_round(server, traffic, blob_first, blob_count, subscribers)
     credits_in, credits_out = context.Pipe(duplex=False)
-    cpu_before = server.cpu_s()
+    servers = [server] if beyond is None else [server, beyond]
+    if beyond is not None:
+        plan = replace(plan, subscriber_port=beyond.port)
+    cpu_before = sum(each.cpu_s() for each in servers)
     with credits_in, credits_out, child(receive, plan, credits_out) as receiver:
         report(receiver)
+        if beyond is not None:
+            # The publisher's server has to hear of the subscribers.
+            time.sleep(INTEREST_S)
         with child(send, plan, credits_in) as sender:
             report(sender)
             sender.send(GO)
@@ -104,7 +121,7 @@ def run_round(
         messages=traffic.messages_per_blob * blob_count,
         seconds=ended - started,
         generator_cpu_s=sender_cpu_s + receiver_cpu_s,
-        server_cpu_s=server.cpu_s() - cpu_before,
+        server_cpu_s=sum(each.cpu_s() for each in servers) - cpu_before,
     )
 
 
@@ -117,6 +134,7 @@ def plan_round(
         operation, end = "PUB {} {}", f"PUB {END_SUBJECT} {len(END_BODY)}\r\n"
     return Plan(
         port=server.port,
+        subscriber_port=server.port,
         traffic=traffic,
         blob_first=blob_first,
         blob_count=blob_count,
@@ -154,7 +172,9 @@ def receive(parent: Line, plan: Plan, credits_out: Line) -> None:
     """The receiving process: reports the moment all had arrived, and its processor time."""
     expected = plan.delivered_blob_bytes * plan.blob_count
     subscription = subscribe((plan.traffic.subscription, END_SUBJECT))
-    counters = [Counter(dial(plan.port, subscription), expected) for _ in range(plan.subscribers)]
+    counters = [
+        Counter(dial(plan.subscriber_port, subscription), expected) for _ in range(plan.subscribers)
+    ]
     parent.send("subscribed")
     cpu_before = time.process_time()
     buffer = memoryview(bytearray(READ_BYTES))

@@ -22,6 +22,7 @@ class Aim:
     ratio_min: float | None = None
     ratio_max: float | None = None
     ours_max: float | None = None
+    ours_min: float | None = None
 
     def is_met(self, row: "Row") -> bool:
         """Whether the medians keep the promise."""
@@ -29,6 +30,7 @@ class Aim:
             (self.ratio_min is None or row.ratio >= self.ratio_min)
             and (self.ratio_max is None or row.ratio <= self.ratio_max)
             and (self.ours_max is None or median(row.ours) <= self.ours_max)
+            and (self.ours_min is None or median(row.ours) >= self.ours_min)
         )
 
 

@@ -24,6 +24,8 @@ from typing import Final
 
 from benchmarks.__main__ import QUIET_LOAD_MAX, machine
 from benchmarks.report import figure
+from headwater.jetstream.codec import RecordCodec
+from headwater.jetstream.records import Published
 from headwater.runtime.entropy import SystemEntropy
 from headwater.runtime.filesystem import SystemFileSystem, boot_id
 from headwater.store.disk.format import TRAILER_BYTES, footer_offset
@@ -183,10 +185,11 @@ def commit(settings: Settings, folder: str) -> list[Figure]:
                 store.create_stream(f"S{stream}", mode=SyncMode.ALWAYS) for stream in range(streams)
             ]
             with timed(seconds):
-                for _ in range(turns):
-                    for log in logs:
-                        log.append(each)
+                for turn in range(1, turns + 1):
+                    records = [add_entry(log, turn, each) for log in logs]
                     store.commit()
+                    for log, record in zip(logs, records, strict=True):
+                        apply_entry(log, turn, record)
             store.close()
         count = turns * streams * batch
         plural = "stream" if streams == 1 else "streams"
@@ -195,6 +198,20 @@ def commit(settings: Settings, folder: str) -> list[Figure]:
     bare = bare_syncs(folder, settings.commits, BATCH * (len(PAYLOAD) + 100))
     found.append(Figure(f"the disk alone, {BATCH} messages per sync", [bare * BATCH], "msg/s"))
     return found
+
+
+def add_entry(log: FileLog, index: int, batch: Batch) -> Published:
+    """Add a record of messages to the write-ahead file, as a stream does."""
+    record = Published(log.last_sequence + 1, batch)
+    log.add_entry(index, log.last_sequence, RecordCodec(log.record_seed).encode(record))
+    return record
+
+
+def apply_entry(log: FileLog, index: int, record: Published) -> None:
+    """Store the messages of an entry that is on the disk."""
+    if record.encoded is not None:
+        log.append_encoded(record.batch, record.encoded)
+    log.applied_entry = index
 
 
 def bare_syncs(folder: str, count: int, size: int) -> float:

@@ -19,7 +19,7 @@ from benchmarks.stream_servers import with_streams
 
 SAME_RATE: Final = Aim("at least 1.00", ratio_min=1.0)
 TWENTY_TIMES: Final = Aim("at least 20", ratio_min=20.0)
-LATENCY: Final = Aim("at most 1.50", ratio_max=1.5)
+LATENCY: Final = Aim("at most 1.20", ratio_max=1.2)
 DIRECT_GET: Final = Aim("at least 0.80", ratio_min=0.8)
 
 MILLION: Final = 1_000_000

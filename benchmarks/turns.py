@@ -297,6 +297,20 @@ def ack_and_pull(server: Server) -> Turn:
     return turn
 
 
+def publish_to_pull(server: Server) -> Turn:
+    """A publish to a stream whose consumer has a waiting pull, and its delivery."""
+    peer = asker(server)
+    server.create(peer, "S", ["orders.>"])
+    config = {"durable_name": "C", "ack_policy": "none"}
+    body = {"stream_name": "S", "config": config}
+    server.request(peer, "CONSUMER.DURABLE.CREATE.S.C", body)
+    ask = b'{"batch":1000000}'
+    subject = b"$JS.API.CONSUMER.MSG.NEXT.S.C"
+    peer.ask(b"PUB %b %b.pull %d\r\n%b\r\n" % (subject, INBOX, len(ask), ask))
+    frame = b"PUB orders.new %b.%%d 128\r\n%b\r\n" % (INBOX, PAYLOAD)
+    return lambda number: peer.ask(frame % number)
+
+
 def direct_get(server: Server) -> Turn:
     """A direct get of the last message of a subject."""
     peer = asker(server)
@@ -319,6 +333,7 @@ TURNS_BY_NAME: Final[dict[str, Callable[[Server], Turn]]] = {
     "core-500-replies": core([b"_INBOX.core.%d" % each for each in range(200_000)], (16,)),
     "pull-deliver-ack": pull,
     "ack-pull-deliver": ack_and_pull,
+    "publish-to-pull": publish_to_pull,
     "direct-get": direct_get,
 }
 
