@@ -36,6 +36,12 @@ class AgreeingCluster(ClusterWorld):
         settings = {"jetstream": roomy, **shared, **own}
         self.start(name, " ".join(self._names), **settings)
 
+    def stop(self, name: str) -> None:
+        """Stop a server in order, and close its store."""
+        node = self.nodes[name]
+        super().stop(name)
+        node.close_jetstream()
+
     def prepare(self, node: Node) -> None:
         """Open the streams of a server."""
         node.open_jetstream()
@@ -69,10 +75,9 @@ class AgreeingCluster(ClusterWorld):
     def replies(self, name: str, operation: str, body: object = None, **connect: Any) -> list[Any]:
         """All replies that a client of a server gets to a request."""
         asker = self.client(name, **connect)
-        payload = b"" if body is None else json.dumps(body).encode()
-        if isinstance(body, bytes):
-            payload = body
-        return self.answers(asker, operation, payload)
+        if not isinstance(body, bytes):
+            body = b"" if body is None else json.dumps(body).encode()
+        return self.answers(asker, operation, body)
 
     def answers(self, asker: Peer, operation: str, payload: bytes) -> list[Any]:
         """All replies to a request of a client."""

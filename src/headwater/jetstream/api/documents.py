@@ -226,6 +226,10 @@ class StreamListResponse(PagedResponse, kw_only=True):
     type: str = TYPE_PREFIX + "stream_list_response"
     # Each is the text of a StreamInfo.
     streams: list[msgspec.Raw] = msgspec.field(default_factory=list)
+    # The names of streams in a cluster whose servers have not answered.
+    missing: Annotated[list[str], OMIT_EMPTY] = msgspec.field(default_factory=list)
+    # The reasons why streams of a cluster cannot run, by name.
+    offline: Annotated[dict[str, str], OMIT_EMPTY] = msgspec.field(default_factory=dict)
 
 
 def describe(response: DescribingResponse | StreamInfoResponse, info: StreamInfo) -> None:

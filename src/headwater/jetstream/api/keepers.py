@@ -15,7 +15,7 @@ from headwater.jetstream.advisories import ClientDocument
 from headwater.jetstream.api.cluster_documents import GroupState
 from headwater.jetstream.api.documents import StreamState
 from headwater.jetstream.api.snapshot import SnapshotRequest
-from headwater.jetstream.config.stream_config import Storage, StreamConfig
+from headwater.jetstream.config.stream_config import Placement, Storage, StreamConfig
 from headwater.jetstream.proposal import Proposal
 from headwater.jetstream.records import StreamSetRecord
 from headwater.jetstream.streams.stream import Stream
@@ -94,6 +94,10 @@ def find_no_group(account: str, stream: str) -> GroupState | None:
     return None
 
 
+def hand_nothing_over(account: str, stream: str, placement: Placement | None) -> None:
+    """Hand nothing over: the server is in no cluster, and leads all of its streams."""
+
+
 class Keepers(NamedTuple):
     """The keepers of one server, and its clock."""
 
@@ -105,3 +109,5 @@ class Keepers(NamedTuple):
     now_ns: Callable[[], int]
     # The group of a stream, by account and name; None on a server that is in no cluster.
     find_group: Callable[[str, str], GroupState | None] = find_no_group
+    # Has another server lead a stream, by account, name and placement. Raises ApiError.
+    hand_over: Callable[[str, str, Placement | None], object] = hand_nothing_over

@@ -4,9 +4,18 @@ Subjects here are without their prefix (`$JS.API.`, or that of a domain). As in 
 subject without a call gets no reply.
 """
 
-from typing import Final, NoReturn
+from collections.abc import Callable
+from typing import Final, TypeAlias
 
 from headwater.jetstream import error_codes
+from headwater.jetstream.api.clustering import (
+    ConsumerLeaderStepDownResponse,
+    StreamEvacuatePeerResponse,
+    StreamLeaderStepDownResponse,
+    StreamRemovePeerResponse,
+    step_down_consumer,
+    step_down_stream,
+)
 from headwater.jetstream.api.consumers import CONSUMER_OPERATIONS
 from headwater.jetstream.api.documents import TYPE_PREFIX, Response
 from headwater.jetstream.api.operation import Operation, Request
@@ -16,35 +25,13 @@ from headwater.jetstream.errors import ApiError
 # The limit of words in the name of a call.
 _NAME_WORDS_MAX: Final = 3
 
-
-class StreamLeaderStepDownResponse(Response, kw_only=True):
-    """The answer of STREAM.LEADER.STEPDOWN."""
-
-    type: str = TYPE_PREFIX + "stream_leader_stepdown_response"
-
-
-class StreamRemovePeerResponse(Response, kw_only=True):
-    """The answer of STREAM.PEER.REMOVE."""
-
-    type: str = TYPE_PREFIX + "stream_remove_peer_response"
-
-
-class StreamEvacuatePeerResponse(Response, kw_only=True):
-    """The answer of STREAM.PEER.EVACUATE."""
-
-    type: str = TYPE_PREFIX + "stream_evacuate_peer_response"
+Answer: TypeAlias = Callable[[StreamApi, Request], Response]
 
 
 class StreamCancelMoveResponse(Response, kw_only=True):
     """The answer of STREAM.CANCEL_MOVE."""
 
     type: str = TYPE_PREFIX + "stream_cancel_move_response"
-
-
-class ConsumerLeaderStepDownResponse(Response, kw_only=True):
-    """The answer of CONSUMER.LEADER.STEPDOWN."""
-
-    type: str = TYPE_PREFIX + "consumer_leader_stepdown_response"
 
 
 class ConsumerRemovePeerResponse(Response, kw_only=True):
@@ -59,23 +46,27 @@ class ConsumerEvacuatePeerResponse(Response, kw_only=True):
     type: str = TYPE_PREFIX + "consumer_evacuate_peer_response"
 
 
-def _refuse(_: StreamApi, __: Request) -> NoReturn:
+def _refuse(_: StreamApi, __: Request) -> Response:
     raise ApiError.of(error_codes.CLUSTER_REQUIRED)
 
 
-def _clustered(response: type[Response], words: int = 1) -> Operation[StreamApi]:
+def _clustered(
+    response: type[Response], words: int = 1, answer: Answer = _refuse
+) -> Operation[StreamApi]:
     """A call that is refused outside of a cluster."""
-    return Operation(_refuse, response, words, words, needs_cluster=True)
+    return Operation(answer, response, words, words, needs_cluster=True)
 
 
 OPERATIONS: Final[dict[str, Operation[StreamApi]]] = {
     **STREAM_OPERATIONS,
     **CONSUMER_OPERATIONS,
-    "STREAM.LEADER.STEPDOWN": _clustered(StreamLeaderStepDownResponse),
+    "STREAM.LEADER.STEPDOWN": _clustered(StreamLeaderStepDownResponse, answer=step_down_stream),
     "STREAM.PEER.REMOVE": _clustered(StreamRemovePeerResponse),
     "STREAM.PEER.EVACUATE": _clustered(StreamEvacuatePeerResponse),
     "STREAM.CANCEL_MOVE": _clustered(StreamCancelMoveResponse),
-    "CONSUMER.LEADER.STEPDOWN": _clustered(ConsumerLeaderStepDownResponse, words=2),
+    "CONSUMER.LEADER.STEPDOWN": _clustered(
+        ConsumerLeaderStepDownResponse, words=2, answer=step_down_consumer
+    ),
     "CONSUMER.PEER.REMOVE": _clustered(ConsumerRemovePeerResponse, words=2),
     "CONSUMER.PEER.EVACUATE": _clustered(ConsumerEvacuatePeerResponse, words=2),
 }

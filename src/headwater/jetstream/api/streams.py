@@ -280,6 +280,10 @@ class StreamApi:
             streams=(yield from writing_documents(documents)),
         )
 
+    def describe_listed(self, stream: Stream) -> StreamInfo:
+        """A stream in the STREAM.LIST of a cluster."""
+        return self._info(stream, with_server=False)
+
     def purge(self, request: Request) -> Requested:
         """STREAM.PURGE"""
         asked = self.read_if_document(request.body, PurgeRequest)

@@ -287,7 +287,11 @@ def decide_move(
     )
     target = place(request, candidates)[-replicas:]
     _check_no_change(there)
-    return [_change(there, target, ReplicaCause.MOVE, answer=answer)]
+    return [
+        _change(there, target, ReplicaCause.MOVE),
+        # The leader of the stream answers, as if its configuration had changed.
+        StreamUpdated(account, name, there.incarnation, there.config, answer),
+    ]
 
 
 def decide_cancel_move(
@@ -336,6 +340,23 @@ def decide_peer_remove(
         raise ApiError.of(error_codes.PEER_REMAP)
     removed = (server,) if is_gone else ()
     return [_change(there, target, ReplicaCause.REPAIR, removed, answer)]
+
+
+def decide_evacuate(
+    assignments: Assignments, server: str, candidates: Candidates
+) -> list[MetaRecord]:
+    """The replacement of a server in all its streams, as far as others have room for them."""
+    records: list[MetaRecord] = []
+    for there in assignments.foreseen_streams():
+        if server in there.servers:
+            try:
+                records += decide_peer_remove(
+                    assignments, there.account, there.name, server, candidates
+                )
+            except ApiError:
+                # The stream stays where it is.
+                continue
+    return records
 
 
 def decide_settle(

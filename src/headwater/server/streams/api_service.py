@@ -51,7 +51,7 @@ from headwater.server.core.own_subscriptions import OwnSubscriptions
 from headwater.server.streams.advisories import Advisories
 from headwater.server.streams.many_replies import ManyReplies
 from headwater.server.streams.requests import Request as StreamRequest
-from headwater.server.streams.routing import Call, Routing, Source
+from headwater.server.streams.routing import Call, ListGathering, Listing, Routing, Source
 from headwater.server.streams.runners import StreamRunners
 from headwater.server.streams.stream_set_runner import StreamSetRunner
 from headwater.store.log.message_log import StoreError
@@ -109,7 +109,8 @@ _MAPPED: Final = (
 DEFERRED_MAX: Final = 1_024
 DEFERRED_BYTES_MAX: Final = 4 * 1024 * 1024
 # These replies are gathered in slices and may have 80 MB: a client can wait for one at a time.
-_LISTS: Final = ("STREAM.LIST", "CONSUMER.LIST.")
+_STREAM_LIST: Final = "STREAM.LIST"
+_LISTS: Final = (_STREAM_LIST, "CONSUMER.LIST.")
 
 # The calls of the system account. All but one are for the leader of a cluster, and a single server
 # does not answer them.
@@ -133,6 +134,7 @@ class ApiService:
         "_scheduler",
         "_stream_set",
         "_subscriptions",
+        "lists",
         "routing",
     )
 
@@ -156,6 +158,8 @@ class ApiService:
         self._is_stopped = False
         # There on a server of a cluster: another server may have to answer a call.
         self.routing: Routing | None = None
+        # Likewise there: other servers describe streams of a list.
+        self.lists: ListGathering | None = None
 
     def listen(self, account: Account, is_system: bool) -> None:
         """Answer calls in an account, with JetStream or without."""
@@ -288,6 +292,14 @@ class ApiService:
             self._runners.when_free(account.name, request.stream_name, change)
         elif request.words:
             self._runners.when_free(account.name, request.stream_name, answer)
+        elif name == _STREAM_LIST and self.lists is not None and account.name in self._apis:
+
+            def list_streams(listing: Listing) -> None:
+                if not self._is_stopped:
+                    listed = operation._replace(answer=listing)
+                    self._begin_answer(account, listed, request, reply_to)
+
+            self.lists.gather(self._apis[account.name], request, list_streams)
         else:
             answer()
 
@@ -493,6 +505,9 @@ class ApiService:
             header_size: int,
             payload: bytes,
         ) -> None:
+            call = Call(account, source, subject, reply, header_size, payload)
+            if self.routing is not None and self.routing.route_system(call):
+                return
             name = subject[len(API_PREFIX) :].decode(errors="surrogateescape")
             body = split_payload(payload, header_size)[1]
 
@@ -512,9 +527,9 @@ class ApiService:
         advisory of the call is published."""
         api = self._apis.get(account.name)
         try:
-            if operation.needs_cluster:
+            if operation.needs_cluster and self.routing is None:
                 raise ApiError.of(error_codes.CLUSTER_REQUIRED)
-            if _requires_more(request.header):
+            if requires_more(request.header):
                 if api is not None and operation.looks_first is not None:
                     operation.looks_first(api, request)
                 raise ApiError.of(error_codes.REQUIRED_API_LEVEL)
@@ -626,7 +641,7 @@ class ApiService:
             return False
         if reply is None:
             return True
-        if header and consumer.pulls is not None and _requires_more(header):
+        if header and consumer.pulls is not None and requires_more(header):
             self._send(account, reply, b"", LEVEL_REQUIRED)
         else:
             runner.pull(consumer, reply, body)
@@ -704,7 +719,7 @@ class ApiService:
             return False
         if reply is None:
             return True
-        if _requires_more(header):
+        if requires_more(header):
             self._send(account, reply, b"", session_block(stream, body, LEVEL_REQUIRED))
         else:
 
@@ -755,7 +770,7 @@ def split_payload(payload: bytes, header_size: int) -> tuple[bytes, bytes]:
     return payload[:header_size], payload[header_size:]
 
 
-def _requires_more(header: bytes) -> bool:
+def requires_more(header: bytes) -> bool:
     """Whether a request needs a newer API than this one."""
     level = value_of(header, REQUIRED_API_LEVEL) if header else None
     return bool(level) and exceeds_level(level or b"")

@@ -21,8 +21,14 @@ from headwater.base.ids import base62
 from headwater.base.invariants import check
 from headwater.jetstream.account import JetStreamAccount
 from headwater.jetstream.api.cluster_documents import GroupState
-from headwater.jetstream.api.keepers import ApiSettings, Keepers, find_no_group
+from headwater.jetstream.api.keepers import (
+    ApiSettings,
+    Keepers,
+    find_no_group,
+    hand_nothing_over,
+)
 from headwater.jetstream.api.streams import StreamApi
+from headwater.jetstream.config.stream_config import Placement
 from headwater.jetstream.consumers.acks import ACK_PREFIX
 from headwater.jetstream.consumers.push import FLOW_PREFIX
 from headwater.jetstream.server_room import ServerRoom
@@ -137,6 +143,8 @@ class StreamHost:
         self._transfers = self._new_transfers()
         # Finds the group of a stream. A server of a cluster has another one.
         self.find_group: Callable[[str, str], GroupState | None] = find_no_group
+        # Likewise has another server lead a stream.
+        self.hand_over: Callable[[str, str, Placement | None], object] = hand_nothing_over
         self._keepers = Keepers(
             storage=self._limits,
             streams=self.streams,
@@ -144,6 +152,7 @@ class StreamHost:
             generate_name=partial(base62, environment.entropy, CONSUMER_NAME_SIZE),
             now_ns=environment.clock.wall_ns,
             find_group=lambda account, stream: self.find_group(account, stream),
+            hand_over=lambda *handed: self.hand_over(*handed),
         )
         self.facts = StreamFacts(self.accounts, self._limits, self.files, self.runners)
 
@@ -242,6 +251,11 @@ class StreamHost:
                 self._listen(account)
             elif account.name not in self.accounts:
                 self._enable(account)
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether unknown fields of a request are refused."""
+        return self._options.jetstream.strict
 
     @property
     def resources(self) -> Resources:

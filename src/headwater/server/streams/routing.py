@@ -1,14 +1,20 @@
 """Calls of the API in a cluster: another server may have to answer."""
 
+from collections.abc import Callable
 from typing import NamedTuple, Protocol, TypeAlias
 
 from headwater.jetstream.advisories import ClientDocument
+from headwater.jetstream.api.operation import Answering, Request
+from headwater.jetstream.api.streams import StreamApi
 from headwater.server.core.accounts import Account
 from headwater.server.core.client import Client
 
 # The sender of a call: a client of this server, the description of a client of another server, or
 # None for the server itself.
 Source: TypeAlias = Client | ClientDocument | None
+
+# Answers STREAM.LIST from documents that were gathered.
+Listing: TypeAlias = Callable[[StreamApi, Request], Answering]
 
 
 class Call(NamedTuple):
@@ -28,4 +34,18 @@ class Routing(Protocol):
     def route(self, call: Call) -> bool:
         """Have another server answer a call, or the meta group. Returns whether it will: this
         server has nothing to do with the call then."""
+        ...
+
+    def route_system(self, call: Call) -> bool:
+        """Have the leader of the meta group answer a call of the system account. Returns whether
+        the call is one that the leader answers."""
+        ...
+
+
+class ListGathering(Protocol):
+    """Has other servers describe the streams of a list."""
+
+    def gather(self, api: StreamApi, request: Request, go_on: Callable[[Listing], object]) -> None:
+        """Call `go_on` with the function that answers STREAM.LIST, when other servers have
+        answered or their time is over."""
         ...

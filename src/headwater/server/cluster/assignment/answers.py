@@ -6,17 +6,19 @@ from typing import Final, final
 from headwater.go.json import JsonError, read
 from headwater.jetstream import error_codes
 from headwater.jetstream.advisories import ClientDocument
+from headwater.jetstream.api.clustering import DoneResponse, ServerRemoveResponse
 from headwater.jetstream.api.documents import (
     ErrorDocument,
     Response,
     StreamCreateResponse,
     StreamDeleteResponse,
 )
+from headwater.jetstream.api.router import find_operation
 from headwater.jetstream.config.stream_config import StreamConfig
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.meta.records import AnswerTo
 from headwater.server.core.accounts import Account
-from headwater.server.streams.api_service import ApiService
+from headwater.server.streams.api_service import API_PREFIX, ApiService
 from headwater.server.streams.routing import Call
 from headwater.store.errors import StoreError
 
@@ -59,6 +61,14 @@ class OrderedAnswers:
                     self._send(answer, response)
 
             self._api.update_stream(home, name, config, reply)
+
+    def changed(self, answer: AnswerTo) -> None:
+        """Answer a request to have other servers hold a stream, or to remove a server."""
+        name = answer.subject[len(API_PREFIX) :].decode(errors="surrogateescape")
+        found = find_operation(name)
+        response = ServerRemoveResponse if found is None else found[0].response
+        if issubclass(response, DoneResponse):
+            self._send(answer, response(success=True))
 
     def deleted(self, answer: AnswerTo) -> None:
         """Answer the deletion of a stream."""

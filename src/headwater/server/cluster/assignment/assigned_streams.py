@@ -23,6 +23,9 @@ from headwater.jetstream.meta.assignments import AssignmentChange, StreamAssignm
 from headwater.jetstream.meta.records import (
     AnswerTo,
     MetaRecord,
+    ReplicasChanged,
+    ServerDescribed,
+    ServerRemoved,
     StreamAssigned,
     StreamUnassigned,
     StreamUpdated,
@@ -66,6 +69,10 @@ class Answers(Protocol):
         """Change the configuration of a stream that is led here, and answer the request."""
         ...
 
+    def changed(self, answer: AnswerTo) -> None:
+        """Answer a request to have other servers hold a stream, or to remove a server."""
+        ...
+
     def deleted(self, answer: AnswerTo) -> None:
         """Answer the deletion of a stream."""
         ...
@@ -92,6 +99,7 @@ class AssignedStreams:
         "_unanswered",
         "_unanswered_updates",
         "meta_changed",
+        "servers_changed",
     )
 
     def __init__(
@@ -129,6 +137,8 @@ class AssignedStreams:
         self._unanswered_updates: dict[bytes, AnswerTo] = {}
         # Called when the meta group has applied a record, or has another leader.
         self.meta_changed: Callable[[], object] = lambda: None
+        # Called when a stream may lack a server, with the name of a server that was removed.
+        self.servers_changed: Callable[[str], object] = lambda removed: None
 
     def start(self) -> None:
         """Take part in the groups of the replicas that were recovered, and follow the assignments
@@ -152,6 +162,13 @@ class AssignedStreams:
                 self._update(change.after, record.answer)
             elif change.after is not None:
                 self._follow_servers(change.after)
+        if isinstance(record, ServerRemoved):
+            self.servers_changed(record.name)
+        elif isinstance(record, ReplicasChanged | ServerDescribed):
+            self.servers_changed("")
+        is_change_of_servers = isinstance(record, ReplicasChanged | ServerRemoved)
+        if is_change_of_servers and self._meta.is_leading and record.answer is not None:
+            self._answers.changed(record.answer)
         self.meta_changed()
 
     def state_replaced(self) -> None:
@@ -165,6 +182,7 @@ class AssignedStreams:
 
     def meta_leader_changed(self, leader: str, is_leading: bool) -> None:
         """Follow another leader of the meta group."""
+        self.servers_changed("")
         self.meta_changed()
 
     # --- streams -------------------------------------------------------------------------------

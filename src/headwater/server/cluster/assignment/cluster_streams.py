@@ -12,16 +12,19 @@ from headwater.base.entropy import Entropy
 from headwater.jetstream.codec.errors import RecordError
 from headwater.jetstream.meta.assignments import StreamAssignment
 from headwater.jetstream.meta.codec import decode_record, encode_record
-from headwater.jetstream.meta.decisions import decide_describe, decide_settle
+from headwater.jetstream.meta.decisions import decide_describe, decide_repairs, decide_settle
 from headwater.jetstream.meta.placement import PlacementRules
 from headwater.jetstream.meta.records import ReplicasSettled, ServerDescribed
 from headwater.runtime.environment import Scheduler
 from headwater.server.cluster.assignment.answers import ANONYMOUS, OrderedAnswers, client_of
 from headwater.server.cluster.assignment.assigned_streams import AssignedStreams
 from headwater.server.cluster.assignment.group_states import GroupStates
+from headwater.server.cluster.assignment.handovers import Handovers
 from headwater.server.cluster.assignment.meta_machine import MetaMachine
 from headwater.server.cluster.assignment.meta_requests import MetaRequests
 from headwater.server.cluster.assignment.router import Links, RequestRouter
+from headwater.server.cluster.assignment.stream_lists import LISTS, StreamLists
+from headwater.server.cluster.assignment.system_requests import SystemRequests
 from headwater.server.cluster.consensus.driver import ConsensusDriver
 from headwater.server.core.accounts import Accounts
 from headwater.server.log import Log
@@ -37,12 +40,16 @@ class ClusterStreams:
         "_accounts",
         "_described",
         "_driver",
+        "_may_lack_servers",
         "_own",
         "assigned",
         "groups",
+        "handovers",
+        "lists",
         "meta",
         "requests",
         "router",
+        "system",
     )
 
     def __init__(
@@ -61,6 +68,8 @@ class ClusterStreams:
     ) -> None:
         self._accounts = accounts
         self._driver = driver
+        # Whether a stream may have lost a server, or find another one.
+        self._may_lack_servers = False
         # The servers as they describe themselves.
         self._described: dict[str, ServerDescribed] = {described.name: described}
         self.meta = meta
@@ -78,6 +87,7 @@ class ClusterStreams:
             now_ns,
             log,
         )
+        self.handovers = Handovers(described.name, meta, driver)
         self.requests = MetaRequests(
             meta,
             described.cluster,
@@ -87,11 +97,20 @@ class ClusterStreams:
             driver.is_alive,
             self.assigned.leader_of,
         )
+        self.system = SystemRequests(
+            meta,
+            self.handovers,
+            self.requests.candidates,
+            lambda account: accounts.get(account) is not None,
+            lambda: host.is_strict,
+        )
         self.router = RequestRouter(
             described.name,
             host.api,
             meta,
             self.requests,
+            self.system,
+            lambda account: account is accounts.system,
             self.assigned.leader_of,
             links,
             scheduler,
@@ -100,10 +119,25 @@ class ClusterStreams:
             described.cluster, meta, driver, self.assigned.leader_of, self.assigned.led_since
         )
         host.find_group = self.groups.find
+        host.hand_over = self.handovers.hand_over_stream
         self.assigned.meta_changed = self._meta_changed
+        self.assigned.servers_changed = self._servers_changed
         meta.consensus = driver
         meta.listener = self.assigned
         host.api.routing = self.router
+        self.lists = StreamLists(
+            described.name,
+            described.cluster,
+            host.api,
+            host.runners,
+            meta,
+            self.assigned.leader_of,
+            driver.is_alive,
+            links,
+            entropy,
+            scheduler,
+        )
+        host.api.lists = self.lists
         driver.description = encode_record(described)
         driver.described = self._server_described
         driver.members_reported = self._members_reported
@@ -113,11 +147,24 @@ class ClusterStreams:
         self.assigned.start()
 
     def _meta_changed(self) -> None:
-        """Describe servers to the meta group, and decide requests that wait."""
-        if self.meta.is_leading and not self.meta.assignments.has_in_flight:
+        """Describe servers to the meta group, repair streams, and decide requests that wait."""
+        assignments = self.meta.assignments
+        if self.meta.is_leading and not assignments.has_in_flight:
             for described in self._described.values():
-                self.meta.propose(decide_describe(self.meta.assignments, described))
+                self.meta.propose(decide_describe(assignments, described))
+            if self._may_lack_servers and not assignments.has_in_flight:
+                repairs = decide_repairs(assignments, self.requests.candidates())
+                self._may_lack_servers = bool(repairs)
+                self.meta.propose(repairs)
         self.requests.decide_waiting()
+
+    def _servers_changed(self, removed: str) -> None:
+        """Note that a server has come or was removed: streams may need another one."""
+        self._may_lack_servers = True
+        if removed:
+            # The server is admitted again if it connects again.
+            self._described.pop(removed, None)
+            self._driver.expel(removed)
 
     def _server_described(self, peer: str, description: bytes) -> None:
         """Note the description of another server."""
@@ -166,6 +213,8 @@ class ClusterStreams:
     ) -> None:
         """Answer a call that another server has forwarded."""
         home = self._accounts.get(account)
-        if home is not None:
+        if subject.startswith(LISTS):
+            self.lists.received(peer, account, subject, reply or b"", payload)
+        elif home is not None:
             source = client_of(client) or ANONYMOUS
             self.router.forwarded(Call(home, source, subject, reply, header_size, payload))

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple, final
 from headwater.base.entropy import Entropy
 from headwater.base.sliced import at_once
 from headwater.jetstream import error_codes
+from headwater.jetstream.api.clustering import find_server, read_peer
 from headwater.jetstream.api.documents import (
     NAMES_MAX,
     ErrorDocument,
@@ -34,8 +35,10 @@ from headwater.jetstream.meta.assignments import StreamAssignment
 from headwater.jetstream.meta.decisions import (
     ServerHealth,
     candidates_of,
+    decide_cancel_move,
     decide_create,
     decide_delete,
+    decide_peer_remove,
     decide_update,
 )
 from headwater.jetstream.meta.placement import Candidates, PlacementRules
@@ -148,7 +151,7 @@ class MetaRequests:
             config,
             self._now_ns(),
         )
-        return decide_create(assignments, created, self._cluster, self._candidates(), asked.answer)
+        return decide_create(assignments, created, self._cluster, self.candidates(), asked.answer)
 
     def _update(self, asked: MetaRequest) -> list[MetaRecord]:
         api, request = asked.api, asked.request
@@ -163,7 +166,7 @@ class MetaRequests:
             self._meta.assignments,
             api.account.name,
             config,
-            self._candidates(),
+            self.candidates(),
             asked.answer,
             self._leader_of(there),
         )
@@ -174,6 +177,19 @@ class MetaRequests:
         account = asked.api.account.name
         name = asked.request.stream_name
         return decide_delete(self._meta.assignments, account, name, asked.answer)
+
+    def _peer_remove(self, asked: MetaRequest) -> list[MetaRecord]:
+        peer = read_peer(asked.api, asked.request.body)
+        account, name = asked.api.account.name, asked.request.stream_name
+        there = self._meta.assignments.foreseen(account, name)
+        server = peer if there is None else find_server(peer, there.servers)
+        return decide_peer_remove(
+            self._meta.assignments, account, name, server, self.candidates(), asked.answer
+        )
+
+    def _cancel_move(self, asked: MetaRequest) -> list[MetaRecord]:
+        account, name = asked.api.account.name, asked.request.stream_name
+        return decide_cancel_move(self._meta.assignments, account, name, asked.answer)
 
     def _names(self, asked: MetaRequest) -> list[MetaRecord]:
         wanted = asked.api.read_if_document(asked.request.body, StreamNamesRequest)
@@ -226,7 +242,8 @@ class MetaRequests:
             is_clustered=True,
         )
 
-    def _candidates(self) -> Candidates:
+    def candidates(self) -> Candidates:
+        """The servers as placement sees them now."""
         assignments = self._meta.assignments
         health = {
             name: ServerHealth(is_online=self._is_alive(name)) for name in assignments.servers
@@ -251,5 +268,8 @@ _DECISIONS: Final[dict[str, Callable[[MetaRequests, MetaRequest], list[MetaRecor
     "STREAM.UPDATE": MetaRequests._update,
     "STREAM.DELETE": MetaRequests._delete,
     "STREAM.NAMES": MetaRequests._names,
+    "STREAM.PEER.REMOVE": MetaRequests._peer_remove,
+    "STREAM.PEER.EVACUATE": MetaRequests._peer_remove,
+    "STREAM.CANCEL_MOVE": MetaRequests._cancel_move,
 }
 META_CALLS: Final = tuple(_DECISIONS)

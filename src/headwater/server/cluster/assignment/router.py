@@ -25,7 +25,18 @@ from headwater.server.cluster.assignment.meta_requests import (
     MetaRequest,
     MetaRequests,
 )
-from headwater.server.streams.api_service import API_PREFIX, ApiService, split_payload
+from headwater.server.cluster.assignment.system_requests import (
+    SystemRequest,
+    SystemRequests,
+    find_system_call,
+)
+from headwater.server.core.accounts import Account
+from headwater.server.streams.api_service import (
+    API_PREFIX,
+    ApiService,
+    requires_more,
+    split_payload,
+)
 from headwater.server.streams.routing import Call
 
 # A cluster without a leader says so after this time: an election may be under way.
@@ -61,12 +72,14 @@ class RequestRouter:
 
     __slots__ = (
         "_api",
+        "_is_system",
         "_leader_of",
         "_links",
         "_meta",
         "_name",
         "_requests",
         "_scheduler",
+        "_system",
         "_waiting",
     )
 
@@ -76,6 +89,8 @@ class RequestRouter:
         api: ApiService,
         meta: MetaMachine,
         requests: MetaRequests,
+        system: SystemRequests,
+        is_system: Callable[[Account], bool],
         leader_of: Callable[[StreamAssignment], str],
         links: Links,
         scheduler: Scheduler,
@@ -84,6 +99,8 @@ class RequestRouter:
         self._api = api
         self._meta = meta
         self._requests = requests
+        self._system = system
+        self._is_system = is_system
         self._leader_of = leader_of
         self._links = links
         self._scheduler = scheduler
@@ -108,6 +125,27 @@ class RequestRouter:
             # The leader of the meta group says that the stream is not there.
             return self._to_meta_leader(call, operation)
         return self._to_stream(call, there)
+
+    def route_system(self, call: Call) -> bool:
+        """Have the leader of the meta group answer a call of the system account, if it is one that
+        the leader answers. Without a leader nobody answers."""
+        name = call.subject[len(API_PREFIX) :].decode(errors="surrogateescape")
+        found = find_system_call(name)
+        if found is None:
+            return False
+        if self._meta.is_leading:
+            system_call, words = found
+            header, body = split_payload(call.payload, call.header_size)
+            asked = SystemRequest(
+                words,
+                body,
+                self._answer_to(call, body),
+                lambda response: self._api.deliver(call, body, response),
+            )
+            self._system.request(system_call, asked, requires_more(header))
+        elif self._meta.leader not in ("", self._name) and _is_of_client(call):
+            self._forward(self._meta.leader, call)
+        return True
 
     def _to_stream(self, call: Call, there: StreamAssignment) -> bool:
         """Have the leader of a stream answer. A stream without a leader answers nothing."""
@@ -161,7 +199,9 @@ class RequestRouter:
 
     def forwarded(self, call: Call) -> None:
         """Answer a call that another server has forwarded, if this one is responsible for it."""
-        if self._is_passed_on(call) or not self.route(call):
+        if self._is_system(call.account):
+            self.route_system(call)
+        elif self._is_passed_on(call) or not self.route(call):
             self._api.answer_here(call)
 
     def _is_passed_on(self, call: Call) -> bool:

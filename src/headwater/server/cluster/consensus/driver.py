@@ -121,6 +121,7 @@ class ConsensusDriver:
         "_complete",
         "_doubts",
         "_entropy",
+        "_expelled",
         "_facts",
         "_file",
         "_greeted",
@@ -210,6 +211,8 @@ class ConsensusDriver:
         self._doubts = Doubts(name)
         # Servers that have greeted, and are not refused.
         self._greeted: set[str] = set()
+        # Servers that an operator has removed, and that have not connected again since.
+        self._expelled: set[str] = set()
         # The reason for which a server was refused last, so that each is logged once.
         self._refused: dict[str, str] = {}
         self._meta: bytes | None = None
@@ -389,6 +392,7 @@ class ConsensusDriver:
             self._is_doubtful = True
             self._groups.forget(now_ns)
         self._greeted.add(peer)
+        self._expelled.discard(peer)
         self._groups.connected(peer, now_ns)
         if self.description:
             self._links.send_consensus(peer, DESCRIPTION + self.description)
@@ -504,7 +508,9 @@ class ConsensusDriver:
             progress = meta.progress_of(peer)
             return progress is not None and progress.match >= meta.log.commit
 
-        target = next_membership(meta.membership, self._greeted, has_whole_log)
+        target = next_membership(
+            meta.membership, self._greeted, has_whole_log, frozenset(self._expelled)
+        )
         if target is not None:
             self._groups.propose_membership(self._meta, target, now_ns)
 
@@ -604,6 +610,16 @@ class ConsensusDriver:
             return self._groups.transfer_leadership(identity, to, now_ns)
         self._groups.resign_group(identity, now_ns)
         return True
+
+    def expel(self, server: str) -> None:
+        """Have a server leave the meta group, because an operator has removed it."""
+        if server != self._name:
+            self._expelled.add(server)
+            self._plan_turn()
+
+    def transfer_meta(self, to: str) -> bool:
+        """Hand the meta group over to a member, or to the best one."""
+        return self._meta is not None and self.transfer(self._meta, to)
 
     def proposal_wanted(self, identity: bytes, is_urgent: bool) -> None:
         """Have a machine propose its entries at the end of the turn, or within milliseconds."""

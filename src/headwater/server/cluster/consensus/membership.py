@@ -2,7 +2,7 @@
 
 A server that the leader hears and that is no member joins as a learner. When it has the whole log
 it becomes a voter. Changes happen one at a time; the core refuses a second one. A server leaves
-only when an operator says so.
+only when an operator removes it.
 """
 
 from collections.abc import Callable, Iterable
@@ -11,12 +11,21 @@ from headwater.raft.membership import MEMBERS_MAX, Membership, membership_of
 
 
 def next_membership(
-    current: Membership, present: Iterable[str], has_whole_log: Callable[[str], bool]
+    current: Membership,
+    present: Iterable[str],
+    has_whole_log: Callable[[str], bool],
+    removed: frozenset[str] = frozenset(),
 ) -> Membership | None:
-    """The next membership on the way to one with all servers that are present, or None."""
+    """The next membership on the way to one with all servers that are present, or None.
+
+    Servers that an operator has removed leave, and are not admitted.
+    """
     if current.is_joint:
         return None
-    here = sorted(present)
+    voters = [name for name in current.voters if name not in removed]
+    if voters and removed & {*current.members()}:
+        return membership_of(voters, (name for name in current.learners if name not in removed))
+    here = sorted({*present} - removed)
     for name in here:
         if name in current.learners and has_whole_log(name):
             learners = (each for each in current.learners if each != name)
