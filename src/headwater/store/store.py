@@ -405,10 +405,12 @@ class Store:
         mode: SyncMode,
         compresses: bool,
         is_replica: bool = False,
+        applied_entry: int = 0,
     ) -> FileLog:
         """Make the folder and the log of a stream, recorded or not. Raises StoreError.
 
-        A replica has the entries of the group with its identity, and no sync mode of its own.
+        A replica has the entries of the group with its identity, and no sync mode of its own. Being
+        empty, it holds the effects of those up to `applied_entry`.
         """
         self.check_creatable(name)
         try:
@@ -430,7 +432,7 @@ class Store:
             self.catalogue.write_hint(CatalogueEntry(MADE, name, identity))
         if is_replica:
             self._take_in(name, log, files)
-            self._replicas.add(name, log, 0)
+            self._replicas.add(name, log, applied_entry)
             return log
         return self._adopt(name, log, mode, files)
 

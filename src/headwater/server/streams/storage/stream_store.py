@@ -15,6 +15,7 @@ from headwater.jetstream.errors import ApiError
 from headwater.jetstream.proposal import Proposal
 from headwater.jetstream.records import StreamCreated, StreamSetRecord
 from headwater.jetstream.streams.file import StreamBody, decode_body, encode_body
+from headwater.raft.storage import BIRTH_INDEX
 from headwater.runtime.environment import Environment
 from headwater.server.configuration.options import JetStreamOptions
 from headwater.server.streams.storage.resources import Resources, encoding_of, reserve_bytes_of
@@ -132,7 +133,8 @@ class StreamStore:
     def make_log(self, created: StreamCreated) -> MessageLog:
         """Make the log of a stream that exists from now on. Raises StoreError.
 
-        The log of a stream with several replicas is one of them, and holds no entry.
+        The log of a stream with several replicas is one of them. It is as the birth of its group
+        leaves a stream, so that a crash before its first sync finds all entries behind it.
         """
         body = encode_body(created.config, created.created_ns)
         config = created.config
@@ -156,7 +158,7 @@ class StreamStore:
             return MemoryLog(first_sequence)
         compresses = config.compression is Compression.S2
         return self.store.make_stream(
-            str(key), identity, body, first_sequence, mode, compresses, is_replica
+            str(key), identity, body, first_sequence, mode, compresses, is_replica, BIRTH_INDEX
         )
 
     # --- replicas ------------------------------------------------------------------------------

@@ -7,9 +7,11 @@ import pytest
 
 from headwater.jetstream.config.stream_config import PersistMode, Storage, StreamConfig
 from headwater.jetstream.records import StreamCreated
+from headwater.raft.storage import BIRTH_INDEX
 from headwater.server.streams.storage.resources import resources_of
 from headwater.server.streams.storage.stream_set_log import StreamKey
 from headwater.server.streams.storage.stream_store import StreamStore
+from headwater.store.groups.frames import GroupMode, GroupState, SnapshotMark
 from headwater.store.log.file_log import FileLog
 from headwater.store.log.memory_log import MemoryLog
 from headwater.store.log.message_log import Batch, MessageLog
@@ -133,8 +135,25 @@ def test_the_log_of_a_stream_with_several_replicas_is_one_of_them(disk: SimDisk)
     files = opened(disk, sync_always=True)
     log = create(files, "A", REPLICATED)
     assert log.is_replica
-    assert log.applied_entry == 0
+    assert log.applied_entry == BIRTH_INDEX
     assert not create(files, "A", msgspec.structs.replace(IN_MEMORY, num_replicas=3)).is_replica
+
+
+@pytest.mark.parametrize("always", [False, True])
+def test_a_first_member_killed_before_its_first_sync_needs_no_other_to_fill_it(
+    disk: SimDisk, always: bool
+) -> None:
+    files = opened(disk, always)
+    log = create(files, "A", REPLICATED)
+    mark = SnapshotMark(BIRTH_INDEX, BIRTH_INDEX)
+    files.store.groups.create(log.identity, GroupMode.WRITTEN, mark, GroupState(BIRTH_INDEX))
+    files.store.commit()
+    disk.kill()
+    files = opened(disk, always)
+    found = files.store.logs["A/ORDERS"]
+    assert found.is_replica
+    assert (found.must_refill, found.offline) == ("", "")
+    assert found.applied_entry == BIRTH_INDEX
 
 
 @pytest.mark.parametrize("always", [False, True])
