@@ -191,7 +191,7 @@ class Leader(Role):
         if log.membership.is_joint:
             self._append_membership(log.membership.left(), now_ns)
         elif not log.membership.is_voter(replica.name):
-            return self._resign(self._best_successor())
+            return self._resign(self.best_successor())
         return None
 
     # --- live servers ---------------------------------------------------------------------------
@@ -258,7 +258,7 @@ class Leader(Role):
         if progress is not None and progress.match == replica.log.last_index:
             replica.messages.append(CampaignNow(replica.name, self._successor, replica.term))
 
-    def _best_successor(self) -> str:
+    def best_successor(self) -> str:
         """The live voter that has most of the log, or no name."""
         matches = self._replication.matches
         names = [
@@ -270,7 +270,7 @@ class Leader(Role):
 
     def resign(self) -> Transition:
         """Cease to lead, and appoint a successor if there is a live one."""
-        return self._resign(self._best_successor())
+        return self._resign(self.best_successor())
 
     def _resign(self, successor: str) -> Transition:
         replica = self.replica
@@ -307,7 +307,7 @@ class Leader(Role):
             self._successor = NOBODY
         if self._unwritten_ns != _NEVER and now_ns >= self._unwritten_ns + timeout_ns:
             self._unwritten_ns = now_ns
-            successor = self._best_successor()
+            successor = self.best_successor()
             if self._successor == NOBODY and successor != NOBODY:
                 self.transfer(successor, now_ns)
         self._replication.resend(now_ns)

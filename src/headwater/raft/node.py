@@ -311,6 +311,10 @@ class RaftNode:
         """Begin to hand over to another voter. Returns whether that is possible now."""
         return isinstance(self._role, Leader) and self._role.transfer(to, now_ns)
 
+    def best_successor(self) -> str:
+        """The live voter that has most of the log of this leader, or no name."""
+        return self._role.best_successor() if isinstance(self._role, Leader) else NOBODY
+
     def campaign(self, now_ns: int) -> None:
         """Stand for election now, if this member may and no leader is known."""
         if self._replica.may_campaign and not self.leader:

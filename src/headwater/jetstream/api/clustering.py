@@ -5,12 +5,11 @@ this module, because it decides which servers hold a stream.
 """
 
 from collections.abc import Iterable
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import msgspec
 
 from headwater.go.json import OMIT_EMPTY
-from headwater.go.quoting import quote
 from headwater.jetstream import error_codes
 from headwater.jetstream.api.cluster_documents import consumer_replicas, peer_id
 from headwater.jetstream.api.documents import TYPE_PREFIX, Response
@@ -84,46 +83,22 @@ class StreamEvacuatePeerResponse(DoneResponse, kw_only=True):
     type: str = TYPE_PREFIX + "stream_evacuate_peer_response"
 
 
+class StreamCancelMoveResponse(Response, kw_only=True):
+    """The answer to STREAM.CANCEL_MOVE that is an error."""
+
+    type: str = TYPE_PREFIX + "stream_cancel_move_response"
+
+
 class ServerRemoveResponse(DoneResponse, kw_only=True):
-    """The answer of SERVER.REMOVE and of SERVER.EVACUATE."""
+    """The answer of SERVER.REMOVE."""
 
     type: str = TYPE_PREFIX + "meta_server_remove_response"
 
 
-class GroupServer(NamedTuple):
-    """A server of a group, as a step-down sees it. Tags are in lower case."""
+class ServerEvacuateResponse(DoneResponse, kw_only=True):
+    """The answer of SERVER.EVACUATE."""
 
-    name: str
-    cluster: str
-    tags: tuple[str, ...] = ()
-    is_online: bool = True
-
-
-def choose_successor(
-    placement: Placement | None, leader: str, servers: Iterable[GroupServer]
-) -> str:
-    """The server that a placement names as the next leader; no name lets the group choose.
-
-    Raises ApiError if the placement names the leader, or no server that could lead.
-    """
-    if placement is None:
-        return ""
-    members = [*servers]
-    preferred = placement.preferred
-    if preferred:
-        if preferred == leader:
-            reason = f"preferred server {quote(preferred)} is already leader"
-            raise ApiError.of(error_codes.CLUSTER_NO_PEERS, err=reason)
-        if all(each.name != preferred for each in members):
-            reason = f"preferred server {quote(preferred)} not known"
-            raise ApiError.of(error_codes.CLUSTER_NO_PEERS, err=reason)
-        return preferred
-    tags = {tag.strip().lower() for tag in placement.tags or ()}
-    for each in members:
-        is_other = each.is_online and each.name != leader
-        if is_other and placement.cluster in ("", each.cluster) and tags <= {*each.tags}:
-            return each.name
-    raise ApiError.of(error_codes.CLUSTER_NO_PEERS, err="no replacement peer connected")
+    type: str = TYPE_PREFIX + "meta_server_evacuate_response"
 
 
 def step_down_stream(api: StreamApi, request: Request) -> Response:
@@ -147,6 +122,18 @@ def _hand_over(api: StreamApi, request: Request) -> None:
     if group is not None and group.replicas:
         asked = api.read_if_document(request.body, StepDownRequest)
         api.keepers.hand_over(api.account.name, request.stream_name, asked.placement)
+
+
+def refuse_consumer_peer(api: StreamApi, request: Request) -> Response:
+    """CONSUMER.PEER.REMOVE and CONSUMER.PEER.EVACUATE: a consumer is held where its stream is, and
+    leaves no server without it. Raises ApiError."""
+    peer = read_peer(api, request.body)
+    api.account.stream(request.stream_name).consumers.find(request.words[1])
+    group = api.keepers.find_group(api.account.name, request.stream_name)
+    members = () if group is None else (group.leader, *(each.name for each in group.replicas))
+    if find_server(peer, members) not in members:
+        raise ApiError.of(error_codes.CLUSTER_PEER_NOT_MEMBER)
+    raise ApiError.of(error_codes.PEER_REMAP)
 
 
 def read_peer(api: StreamApi, body: bytes) -> str:

@@ -10,9 +10,11 @@ from typing import Final, TypeAlias
 from headwater.jetstream import error_codes
 from headwater.jetstream.api.clustering import (
     ConsumerLeaderStepDownResponse,
+    StreamCancelMoveResponse,
     StreamEvacuatePeerResponse,
     StreamLeaderStepDownResponse,
     StreamRemovePeerResponse,
+    refuse_consumer_peer,
     step_down_consumer,
     step_down_stream,
 )
@@ -26,12 +28,6 @@ from headwater.jetstream.errors import ApiError
 _NAME_WORDS_MAX: Final = 3
 
 Answer: TypeAlias = Callable[[StreamApi, Request], Response]
-
-
-class StreamCancelMoveResponse(Response, kw_only=True):
-    """The answer of STREAM.CANCEL_MOVE."""
-
-    type: str = TYPE_PREFIX + "stream_cancel_move_response"
 
 
 class ConsumerRemovePeerResponse(Response, kw_only=True):
@@ -67,8 +63,12 @@ OPERATIONS: Final[dict[str, Operation[StreamApi]]] = {
     "CONSUMER.LEADER.STEPDOWN": _clustered(
         ConsumerLeaderStepDownResponse, words=2, answer=step_down_consumer
     ),
-    "CONSUMER.PEER.REMOVE": _clustered(ConsumerRemovePeerResponse, words=2),
-    "CONSUMER.PEER.EVACUATE": _clustered(ConsumerEvacuatePeerResponse, words=2),
+    "CONSUMER.PEER.REMOVE": _clustered(
+        ConsumerRemovePeerResponse, words=2, answer=refuse_consumer_peer
+    ),
+    "CONSUMER.PEER.EVACUATE": _clustered(
+        ConsumerEvacuatePeerResponse, words=2, answer=refuse_consumer_peer
+    ),
 }
 
 

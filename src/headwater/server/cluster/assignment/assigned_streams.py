@@ -162,14 +162,16 @@ class AssignedStreams:
                 self._update(change.after, record.answer)
             elif change.after is not None:
                 self._follow_servers(change.after)
-        if isinstance(record, ServerRemoved):
-            self.servers_changed(record.name)
-        elif isinstance(record, ReplicasChanged | ServerDescribed):
-            self.servers_changed("")
-        is_change_of_servers = isinstance(record, ReplicasChanged | ServerRemoved)
-        if is_change_of_servers and self._meta.is_leading and record.answer is not None:
-            self._answers.changed(record.answer)
+        if isinstance(record, ReplicasChanged | ServerRemoved | ServerDescribed):
+            self.servers_changed(record.name if isinstance(record, ServerRemoved) else "")
+        if isinstance(record, ReplicasChanged | ServerRemoved):
+            self._answer_change(record.answer)
         self.meta_changed()
+
+    def _answer_change(self, answer: AnswerTo | None) -> None:
+        """Answer a request about servers, on the leader of the meta group."""
+        if answer is not None and self._meta.is_leading:
+            self._answers.changed(answer)
 
     def state_replaced(self) -> None:
         """Follow assignments that came as a whole."""

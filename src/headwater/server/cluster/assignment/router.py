@@ -45,6 +45,7 @@ NO_LEADER_S: Final = 0.5
 WAITING_MAX: Final = 10_000
 
 _CREATE: Final = "STREAM.CREATE."
+_CONSUMER: Final = "CONSUMER."
 _PULL: Final = "CONSUMER.MSG.NEXT."
 _DIRECT: Final = ("DIRECT.GET.", "DIRECT_LEADER.GET.")
 
@@ -72,6 +73,7 @@ class RequestRouter:
 
     __slots__ = (
         "_api",
+        "_is_alive",
         "_is_system",
         "_leader_of",
         "_links",
@@ -92,6 +94,7 @@ class RequestRouter:
         system: SystemRequests,
         is_system: Callable[[Account], bool],
         leader_of: Callable[[StreamAssignment], str],
+        is_alive: Callable[[str], bool],
         links: Links,
         scheduler: Scheduler,
     ) -> None:
@@ -102,6 +105,7 @@ class RequestRouter:
         self._system = system
         self._is_system = is_system
         self._leader_of = leader_of
+        self._is_alive = is_alive
         self._links = links
         self._scheduler = scheduler
         self._waiting = 0
@@ -124,7 +128,21 @@ class RequestRouter:
         if there is None:
             # The leader of the meta group says that the stream is not there.
             return self._to_meta_leader(call, operation)
+        if self._is_offline(there) and _is_of_client(call):
+            is_of_consumer = name.startswith(_CONSUMER)
+            code = error_codes.CONSUMER_OFFLINE if is_of_consumer else error_codes.STREAM_OFFLINE
+            self._refuse(call, operation, ApiError.of(code))
+            return True
         return self._to_stream(call, there)
+
+    def _is_offline(self, there: StreamAssignment) -> bool:
+        """Whether all servers of a stream are gone, of a cluster that has a leader."""
+        return bool(self._meta.leader) and not any(map(self._is_alive, there.servers))
+
+    def _refuse(self, call: Call, operation: Operation[StreamApi], error: ApiError) -> None:
+        response: Response = operation.response(error=ErrorDocument.of(error))
+        body = split_payload(call.payload, call.header_size)[1]
+        self._api.deliver(call, body, response)
 
     def route_system(self, call: Call) -> bool:
         """Have the leader of the meta group answer a call of the system account, if it is one that
@@ -244,10 +262,7 @@ class RequestRouter:
 
         def refuse() -> None:
             self._waiting -= 1
-            error = ErrorDocument.of(ApiError.of(error_codes.CLUSTER_NOT_AVAIL))
-            response: Response = operation.response(error=error)
-            body = split_payload(call.payload, call.header_size)[1]
-            self._api.deliver(call, body, response)
+            self._refuse(call, operation, ApiError.of(error_codes.CLUSTER_NOT_AVAIL))
 
         self._waiting += 1
         delay_s = NO_LEADER_S if self._waiting <= WAITING_MAX else 0.0

@@ -12,9 +12,11 @@ from headwater.jetstream import error_codes
 from headwater.jetstream.api.clustering import (
     MetaLeaderStepDownResponse,
     MoveRequest,
+    ServerEvacuateResponse,
     ServerRemoveResponse,
     ServerRequest,
     StepDownRequest,
+    StreamCancelMoveResponse,
     find_server,
 )
 from headwater.jetstream.api.documents import (
@@ -130,7 +132,7 @@ class SystemRequests:
     def _evacuate_server(self, asked: SystemRequest) -> list[MetaRecord]:
         server = self._named_server(asked)
         records = decide_evacuate(self._meta.assignments, server, self._candidates())
-        asked.reply(ServerRemoveResponse(success=True))
+        asked.reply(ServerEvacuateResponse(success=True))
         return records
 
     def _move(self, asked: SystemRequest) -> list[MetaRecord]:
@@ -173,9 +175,11 @@ class SystemRequests:
 SYSTEM_CALLS: Final[dict[str, SystemCall]] = {
     "META.LEADER.STEPDOWN": SystemCall(SystemRequests._step_down, MetaLeaderStepDownResponse),
     "SERVER.REMOVE": SystemCall(SystemRequests._remove_server, ServerRemoveResponse),
-    "SERVER.EVACUATE": SystemCall(SystemRequests._evacuate_server, ServerRemoveResponse),
+    "SERVER.EVACUATE": SystemCall(SystemRequests._evacuate_server, ServerEvacuateResponse),
     "ACCOUNT.STREAM.MOVE": SystemCall(SystemRequests._move, StreamUpdateResponse, 2),
-    "ACCOUNT.STREAM.CANCEL_MOVE": SystemCall(SystemRequests._cancel_move, StreamUpdateResponse, 2),
+    "ACCOUNT.STREAM.CANCEL_MOVE": SystemCall(
+        SystemRequests._cancel_move, StreamCancelMoveResponse, 2
+    ),
     "ACCOUNT.PURGE": SystemCall(SystemRequests._purge_account, AccountPurgeResponse, 1),
 }
 

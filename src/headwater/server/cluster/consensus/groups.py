@@ -158,12 +158,6 @@ class Groups:
         self._changed[identity] = member
         return member.node.transfer_leadership(to, now_ns)
 
-    def resign_group(self, identity: bytes, now_ns: int) -> None:
-        """Cease to lead a group."""
-        member = self._members[identity]
-        self._changed[identity] = member
-        member.node.resign(now_ns)
-
     def snapshot_failed(self, identity: bytes, peer: str) -> None:
         """Have a snapshot offered again that did not reach a follower."""
         member = self._members.get(identity)

@@ -1,0 +1,40 @@
+"""The server that answers a call of the API, and the answers where there is none."""
+
+import pytest
+
+from tests.kit.agreeing_cluster import AgreeingCluster
+
+
+def test_every_server_answers_once_for_every_stream() -> None:
+    world = AgreeingCluster()
+    world.create("s1", "R3")
+    world.create("s2", "R1", num_replicas=1)
+    for name in world.nodes:
+        for stream in ("R1", "R3"):
+            (reply,) = world.replies(name, f"STREAM.INFO.{stream}")
+            assert reply["config"]["name"] == stream
+        (reply,) = world.replies(name, "STREAM.INFO.NONE")
+        assert reply["error"]["err_code"] == 10059
+
+
+def test_a_cluster_without_a_leader_says_so() -> None:
+    world = AgreeingCluster()
+    world.stop("s2")
+    world.stop("s3")
+    world.quiet()
+    for operation in ("STREAM.NAMES", "STREAM.CREATE.S", "STREAM.INFO.NONE"):
+        (reply,) = world.replies("s1", operation)
+        assert reply["error"]["err_code"] == 10008
+
+
+@pytest.mark.parametrize(
+    ("operation", "code"), [("STREAM.INFO.S", 10118), ("CONSUMER.INFO.S.C", 10119)]
+)
+def test_a_stream_whose_servers_are_gone_is_offline(operation: str, code: int) -> None:
+    world = AgreeingCluster()
+    leader = world.create("s1", "S", num_replicas=1)["cluster"]["leader"]
+    world.stop(leader)
+    world.quiet()
+    for name in world.nodes:
+        (reply,) = world.replies(name, operation)
+        assert reply["error"]["err_code"] == code
