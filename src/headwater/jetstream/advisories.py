@@ -9,12 +9,15 @@ from typing import Annotated, Final, NamedTuple
 import msgspec
 
 from headwater.go.json import OMIT_EMPTY
+from headwater.jetstream.api.cluster_documents import PeerInfo
 from headwater.jetstream.api.documents import StreamState
 from headwater.jetstream.config.stream_config import Text
 
 SUBJECT_PREFIX: Final = "$JS.EVENT.ADVISORY."
 AUDIT_SUBJECT: Final = SUBJECT_PREFIX + "API"
 OUT_OF_STORAGE_SUBJECT: Final = SUBJECT_PREFIX + "SERVER.OUT_OF_STORAGE"
+SERVER_REMOVED_SUBJECT: Final = SUBJECT_PREFIX + "SERVER.REMOVED"
+META_LEADER_SUBJECT: Final = SUBJECT_PREFIX + "DOMAIN.LEADER_ELECTED"
 TYPE_PREFIX: Final = "io.nats.jetstream.advisory.v1."
 
 
@@ -46,6 +49,7 @@ class ClientDocument(msgspec.Struct, kw_only=True):
     ver: Text = ""
     rtt: Annotated[int, OMIT_EMPTY] = 0
     server: Text = ""
+    cluster: Text = ""
     kind: Text = ""
     client_type: Text = ""
 
@@ -103,6 +107,47 @@ class OutOfStorageAdvisory(Advisory, kw_only=True):
     domain: Text = ""
     since: str
     reason: str
+
+
+class StreamLeaderAdvisory(Advisory, kw_only=True):
+    """The group of a stream has elected a leader. The system account is told the account."""
+
+    type: str = TYPE_PREFIX + "stream_leader_elected"
+    account: Text = ""
+    stream: str
+    leader: str
+    replicas: tuple[PeerInfo, ...]
+    domain: Text = ""
+
+
+class StreamQuorumAdvisory(Advisory, kw_only=True):
+    """The group of a stream has lost its quorum."""
+
+    type: str = TYPE_PREFIX + "stream_quorum_lost"
+    account: Text = ""
+    stream: str
+    replicas: tuple[PeerInfo, ...]
+    domain: Text = ""
+
+
+class MetaLeaderAdvisory(Advisory, kw_only=True):
+    """The meta group has elected a leader, which is named by its id."""
+
+    type: str = TYPE_PREFIX + "domain_leader_elected"
+    leader: str
+    replicas: tuple[PeerInfo, ...]
+    cluster: str
+    domain: Text = ""
+
+
+class ServerRemovedAdvisory(Advisory, kw_only=True):
+    """A server was removed from its cluster."""
+
+    type: str = TYPE_PREFIX + "server_removed"
+    server: str
+    server_id: str
+    cluster: str
+    domain: Text = ""
 
 
 class SnapshotCreateAdvisory(Advisory, kw_only=True):

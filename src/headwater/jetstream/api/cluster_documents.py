@@ -53,12 +53,16 @@ class ClusterInfo(msgspec.Struct, kw_only=True):
 
 
 class ReplicaState(NamedTuple):
-    """A replica as its leader knows it: `lag` is the number of entries that it does not have."""
+    """A replica as its leader knows it: `lag` is the number of entries that it does not have.
+
+    A follower hears its leader, and nothing of other followers.
+    """
 
     name: str
     is_online: bool = True
     silence_ns: int = 0
     lag: int = 0
+    is_heard: bool = True
 
 
 class GroupState(NamedTuple):
@@ -107,29 +111,48 @@ def consumer_replicas(stream: StreamConfig, config: ConsumerConfig) -> int:
     return 1 if is_passing else max(stream.num_replicas, 1)
 
 
+def stream_group_name(incarnation: bytes, config: StreamConfig) -> str:
+    """The name of a stream's group; a stream of one server has one too."""
+    return _group_name(incarnation, "S", max(config.num_replicas, 1), config.storage, b"")
+
+
+def consumer_group_name(
+    incarnation: bytes, stream: StreamConfig, name: str, config: ConsumerConfig
+) -> str:
+    """The name of a consumer's group, by the incarnation of its stream."""
+    storage = Storage.MEMORY if config.mem_storage else stream.storage
+    replicas = consumer_replicas(stream, config)
+    return _group_name(incarnation, "C", replicas, storage, name.encode(errors="replace"))
+
+
+def _group_name(incarnation: bytes, kind: str, replicas: int, storage: Storage, salt: bytes) -> str:
+    letter = "M" if storage is Storage.MEMORY else "F"
+    digest = blake2b(incarnation + salt, digest_size=_ID_SIZE).digest()
+    return f"{kind}-R{replicas}{letter}-{_short(digest)}"
+
+
 def _described(
     group: GroupState, kind: str, replicas: int, storage: Storage, salt: bytes
 ) -> ClusterInfo:
     if replicas <= 1:
         return ClusterInfo(name=group.cluster, leader=group.leader)
-    letter = "M" if storage is Storage.MEMORY else "F"
-    digest = blake2b(group.incarnation + salt, digest_size=_ID_SIZE).digest()
     since_ns = group.leader_since_ns
     return ClusterInfo(
         name=group.cluster,
-        raft_group=f"{kind}-R{replicas}{letter}-{_short(digest)}",
+        raft_group=_group_name(group.incarnation, kind, replicas, storage, salt),
         leader=group.leader,
         leader_since=format_time(since_ns) if since_ns and group.leader else "",
         system_account=True,
         traffic_account=TRAFFIC_ACCOUNT,
-        replicas=tuple(_peer(each) for each in sorted(group.replicas)),
+        replicas=tuple(describe_replica(each) for each in sorted(group.replicas)),
     )
 
 
-def _peer(replica: ReplicaState) -> PeerInfo:
+def describe_replica(replica: ReplicaState) -> PeerInfo:
+    """The document of one replica."""
     return PeerInfo(
         name=replica.name,
-        current=replica.is_online and replica.lag == 0,
+        current=replica.is_online and replica.is_heard and replica.lag == 0,
         offline=not replica.is_online,
         active=replica.silence_ns,
         lag=replica.lag,

@@ -5,6 +5,7 @@ from typing import Final
 
 from headwater.go.times import ZERO_TIME_TEXT
 from headwater.jetstream.advisories import SUBJECT_PREFIX, TYPE_PREFIX, Advisory, Heading
+from headwater.jetstream.api.cluster_documents import PeerInfo
 from headwater.jetstream.config.stream_config import Text
 from headwater.jetstream.consumers.machine import Consumer
 from headwater.jetstream.consumers.outbox import (
@@ -32,6 +33,29 @@ class ConsumerActionAdvisory(ConsumerAdvisory, kw_only=True):
 
     type: str = TYPE_PREFIX + "consumer_action"
     action: str
+    domain: Text = ""
+
+
+class ConsumerLeaderAdvisory(Advisory, kw_only=True):
+    """A consumer has another leader. The system account is told the account."""
+
+    type: str = TYPE_PREFIX + "consumer_leader_elected"
+    account: Text = ""
+    stream: str
+    consumer: str
+    leader: str
+    replicas: tuple[PeerInfo, ...]
+    domain: Text = ""
+
+
+class ConsumerQuorumAdvisory(Advisory, kw_only=True):
+    """The servers of a consumer have lost their quorum."""
+
+    type: str = TYPE_PREFIX + "consumer_quorum_lost"
+    account: Text = ""
+    stream: str
+    consumer: str
+    replicas: tuple[PeerInfo, ...]
     domain: Text = ""
 
 

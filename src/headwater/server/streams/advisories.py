@@ -1,7 +1,7 @@
 """Advisories of a server about its streams, made only if the account has a subscriber.
 
 A stream is a subscriber like any other, so advisories can be stored. An advisory is published in
-the account it is about; that of an abandoned batch goes to the system account too.
+the account it is about; those of abandoned batches and of groups go to the system account too.
 """
 
 from collections.abc import Callable
@@ -14,19 +14,28 @@ from headwater.go.json import write
 from headwater.go.times import format_time
 from headwater.jetstream.advisories import (
     AUDIT_SUBJECT,
+    META_LEADER_SUBJECT,
     OUT_OF_STORAGE_SUBJECT,
+    SERVER_REMOVED_SUBJECT,
     Action,
     Advisory,
     ApiAudit,
     BatchAbandonedAdvisory,
     ClientDocument,
     Heading,
+    MetaLeaderAdvisory,
     OutOfStorageAdvisory,
+    ServerRemovedAdvisory,
     StreamActionAdvisory,
+    StreamLeaderAdvisory,
+    StreamQuorumAdvisory,
     stream_subject,
 )
+from headwater.jetstream.api.cluster_documents import PeerInfo, peer_id
 from headwater.jetstream.consumers.advisories import (
     ConsumerActionAdvisory,
+    ConsumerLeaderAdvisory,
+    ConsumerQuorumAdvisory,
     advisory_of,
     consumer_subject,
     pause_advisory,
@@ -46,6 +55,8 @@ class ServerTitle(NamedTuple):
     id: str
     # Empty if the server is in no domain.
     domain: str
+    # Empty if the server is in no cluster.
+    cluster: str = ""
 
 
 @final
@@ -140,7 +151,6 @@ class Advisories:
         self, account: Account, stream_name: str, batch_id: bytes, reason: str
     ) -> None:
         """Advise that a batch was begun and abandoned."""
-        subject = stream_subject("BATCH_ABANDONED", stream_name)
         make = partial(
             BatchAbandonedAdvisory,
             stream=stream_name,
@@ -148,6 +158,10 @@ class Advisories:
             batch=batch_id.decode(errors="replace"),
             reason=reason,
         )
+        self._publish_twice(account, stream_subject("BATCH_ABANDONED", stream_name), make)
+
+    def _publish_twice(self, account: Account, subject: str, make: Callable[..., Advisory]) -> None:
+        """Send an advisory in its account, and to the system account with the account's name."""
         self.publish(account, subject, lambda heading: make(**heading._asdict()))
         system = self._accounts.system
         if system is not None and system is not account:
@@ -155,12 +169,94 @@ class Advisories:
                 system, subject, lambda heading: make(**heading._asdict(), account=account.name)
             )
 
+    # --- groups --------------------------------------------------------------------------------
+
+    def stream_leader_elected(
+        self, account: Account, stream_name: str, replicas: tuple[PeerInfo, ...]
+    ) -> None:
+        """Advise that this server leads a stream."""
+        make = partial(
+            StreamLeaderAdvisory,
+            stream=stream_name,
+            leader=self._server.name,
+            replicas=replicas,
+            domain=self._server.domain,
+        )
+        self._publish_twice(account, stream_subject("LEADER_ELECTED", stream_name), make)
+
+    def stream_quorum_lost(
+        self, account: Account, stream_name: str, replicas: tuple[PeerInfo, ...]
+    ) -> None:
+        """Advise that a stream has no quorum any more."""
+        make = partial(
+            StreamQuorumAdvisory,
+            stream=stream_name,
+            replicas=replicas,
+            domain=self._server.domain,
+        )
+        self._publish_twice(account, stream_subject("QUORUM_LOST", stream_name), make)
+
+    def consumer_leader_elected(
+        self, account: Account, consumer: Consumer, replicas: tuple[PeerInfo, ...]
+    ) -> None:
+        """Advise that this server leads a consumer."""
+        make = partial(
+            ConsumerLeaderAdvisory,
+            stream=consumer.stream.name,
+            consumer=consumer.name,
+            leader=self._server.name,
+            replicas=replicas,
+            domain=self._server.domain,
+        )
+        self._publish_twice(account, consumer_subject("LEADER_ELECTED", consumer), make)
+
+    def consumer_quorum_lost(
+        self, account: Account, consumer: Consumer, replicas: tuple[PeerInfo, ...]
+    ) -> None:
+        """Advise that a consumer has no quorum any more."""
+        make = partial(
+            ConsumerQuorumAdvisory,
+            stream=consumer.stream.name,
+            consumer=consumer.name,
+            replicas=replicas,
+            domain=self._server.domain,
+        )
+        self._publish_twice(account, consumer_subject("QUORUM_LOST", consumer), make)
+
+    def meta_leader_elected(self, replicas: tuple[PeerInfo, ...]) -> None:
+        """Advise the system account that this server leads the meta group."""
+        make = partial(
+            MetaLeaderAdvisory,
+            leader=peer_id(self._server.name),
+            replicas=replicas,
+            cluster=self._server.cluster,
+            domain=self._server.domain,
+        )
+        self._publish_to_system(META_LEADER_SUBJECT, make)
+
+    def server_removed(self) -> None:
+        """Advise the system account that this server was removed from its cluster."""
+        make = partial(
+            ServerRemovedAdvisory,
+            server=self._server.name,
+            server_id=self._server.id,
+            cluster=self._server.cluster,
+            domain=self._server.domain,
+        )
+        self._publish_to_system(SERVER_REMOVED_SUBJECT, make)
+
+    def _publish_to_system(self, subject: str, make: Callable[..., Advisory]) -> None:
+        system = self._accounts.system
+        if system is not None:
+            self.publish(system, subject, lambda heading: make(**heading._asdict()))
+
     def out_of_storage(self, reason: str, since_ns: int) -> None:
         """Advise every account that the disk is full and messages are refused."""
         make = partial(
             OutOfStorageAdvisory,
             server=self._server.name,
             server_id=self._server.id,
+            cluster=self._server.cluster,
             domain=self._server.domain,
             since=format_time(since_ns),
             reason=reason,
@@ -186,6 +282,7 @@ class Advisories:
             ver=connect.version,
             rtt=client.rtt_ns,
             server=self._server.name,
+            cluster=self._server.cluster,
             kind="Client",
             client_type="nats",
         )

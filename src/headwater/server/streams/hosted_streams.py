@@ -198,11 +198,14 @@ class HostedStreams:
 
     def lead(self, account: JetStreamAccount, stream: Stream, quorum: Quorum) -> StreamRunner:
         """Have a replica serve clients."""
-        return self._lead(account, stream, quorum)
+        runner = self._lead(account, stream, quorum)
+        self._runners.elections.stream_led(runner.account, stream)
+        return runner
 
     def step_down(self, runner: StreamRunner) -> None:
         """Have a replica serve clients no more."""
         self._step_down(runner)
+        self._runners.elections.stream_left(runner.account, runner.stream)
 
     def followed(self, account: JetStreamAccount, stream: Stream, old: StreamConfig) -> None:
         """Have account and store follow a replica with another configuration than `old`."""

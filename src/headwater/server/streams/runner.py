@@ -59,6 +59,7 @@ from headwater.server.streams.advisories import Advisories
 from headwater.server.streams.awaited_reads import AwaitedReads
 from headwater.server.streams.consumer_runner import ConsumerRunner
 from headwater.server.streams.due_times import DueTimes
+from headwater.server.streams.election_listener import ElectionListener
 from headwater.server.streams.leader_subscriptions import LeaderSubscriptions
 from headwater.server.streams.requests import Request, refuse_nothing
 from headwater.server.streams.storage.disk_watch import DiskWatch
@@ -77,6 +78,7 @@ class Runners(Protocol):
 
     broker: Broker
     advisories: Advisories
+    elections: ElectionListener
     scheduler: Scheduler
     slices: SliceTurns
     room_limits: RoomLimits
@@ -477,12 +479,19 @@ class StreamRunner:
             elif proposal.failure is None:
                 self._follow(effect)
 
+    def _announce_leader(self, name: str) -> None:
+        """Have the first leader of a consumer announced."""
+        consumer = self.consumers.find(name)
+        if consumer is not None:
+            self._runners.elections.consumer_led(self.account, consumer)
+
     def _follow(self, effect: Effect) -> None:
         """Have the server follow a change of the stream or of a consumer."""
         consumers = self.consumers
         if isinstance(effect, StreamReconfigured):
             self._reconfigured(self, effect.old)
         elif isinstance(effect, ConsumerOpened):
+            self._announce_leader(effect.name)
             consumers.open(effect.name)
         elif isinstance(effect, ConsumerClosed):
             consumers.close(effect.name)

@@ -30,6 +30,7 @@ from headwater.server.log import Log
 from headwater.server.streams.advisories import Advisories
 from headwater.server.streams.consumer_runner import DUE_MAX, TIMER_S_MIN, ConsumerRunner
 from headwater.server.streams.due_times import DueTimes
+from headwater.server.streams.election_listener import ElectionListener, NoElections
 from headwater.server.streams.runner import StreamRunner
 from headwater.server.streams.storage.disk_watch import DiskWatch
 from headwater.store.errors import StoreError
@@ -96,8 +97,9 @@ class StreamRunners:
         self.consumer_timers: DueTimes[Consumer] = DueTimes(
             self.scheduler, self.now_ns, delay_s_min=TIMER_S_MIN, turn_max=DUE_MAX
         )
-        # The consensus groups, on a server of a cluster.
+        # The consensus groups, on a server of a cluster, and the part that announces elections.
         self.groups: GroupDriver | None = None
+        self.elections: ElectionListener = NoElections()
         # Whether a commit of entries that nobody waits for is planned.
         self._is_commit_planned = False
         # A commit that is wanted while runners are told of one, or after the stop, is the next one.

@@ -40,16 +40,37 @@ class GroupStates:
         if there is None:
             return None
         leader, node = self._leader_of(there), self._driver.node(there.incarnation)
-        replicas: tuple[ReplicaState, ...] = ()
-        if node is not None:
-            members = node.membership.members()
-            replicas = tuple(self._replica(node, each) for each in members if each != leader)
+        replicas = () if node is None else self.replicas(node, leader)
         since_ns = self._led_since(there.incarnation)
         return GroupState(self._cluster, leader, there.incarnation, since_ns, replicas)
+
+    def find_here(self, account: str, stream: str) -> GroupState | None:
+        """The group of a stream as this server sees it: its replicas are all other servers, and
+        this one too while the group has no leader."""
+        found = self.find(account, stream)
+        node = None if found is None else self._driver.node(found.incarnation)
+        if found is None or node is None:
+            return found
+        replicas = self.replicas(node, node.name if found.leader else "")
+        return found._replace(replicas=replicas)
+
+    def replicas(self, node: RaftNode, without: str = "") -> tuple[ReplicaState, ...]:
+        """The members of a group but one, in the order of their names."""
+        members = sorted(node.membership.members())
+        return tuple(self._replica(node, each) for each in members if each != without)
 
     def _replica(self, node: RaftNode, server: str) -> ReplicaState:
         progress = node.progress_of(server)
         lag = 0 if progress is None else max(node.log.commit - progress.match, 0)
         return ReplicaState(
-            server, self._driver.is_alive(server), self._driver.silence_ns(server), lag
+            server,
+            self._driver.is_alive(server),
+            self._driver.silence_ns(server),
+            lag,
+            progress is not None or server in (node.name, node.leader),
         )
+
+    @property
+    def cluster(self) -> str:
+        """The name of the cluster."""
+        return self._cluster

@@ -11,7 +11,7 @@ file when the log has grown. A start reads the file, and consensus applies the e
                checksum   u32
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from struct import Struct
 from typing import Final, Protocol, final
 
@@ -117,6 +117,7 @@ class MetaMachine:
         "assignments",
         "consensus",
         "durable_index",
+        "elected",
         "is_leading",
         "leader",
         "listener",
@@ -132,6 +133,8 @@ class MetaMachine:
         self._proposing: list[list[MetaRecord]] = []
         self.consensus: MetaConsensus | None = None
         self.listener: AssignmentListener | None = None
+        # Called when this server leads the meta group from now on.
+        self.elected: Callable[[], object] = lambda: None
         self.leader = ""
         self.is_leading = False
         self.assignments, self.durable_index = self._read()
@@ -206,6 +209,8 @@ class MetaMachine:
             self._proposing.clear()
             self.assignments.retreat_all()
         self.leader, self.is_leading = leader, is_leading
+        if is_leading:
+            self.elected()
         if self.listener is not None:
             self.listener.meta_leader_changed(leader, is_leading)
 
