@@ -67,6 +67,7 @@ class JetStreamAccount:
         "api_errors",
         "api_total",
         "configs",
+        "elsewhere",
         "limits",
         "name",
         "names",
@@ -85,6 +86,8 @@ class JetStreamAccount:
         self.names: list[str] = []
         self.subjects = StreamSubjects()
         self._usage = Usage()
+        # The bytes that other servers of a cluster use.
+        self.elsewhere = Usage()
         # The usage of each stream, as far as it is in the totals: those of the account and of the
         # server, which stand behind it.
         self._counted: dict[str, tuple[StorageUsage, StorageUsage, StorageUsage]] = {}
@@ -161,14 +164,19 @@ class JetStreamAccount:
 
         This is `ServerRoom.check_storage` and `check_account_room` in one call: every publish asks.
         """
+        own, whole, limits = self._usage, self.server.usage, self.limits
         if storage is Storage.MEMORY:
-            limit, own, whole = self.limits.max_memory, self._usage.memory, self.server.usage.memory
-        else:
-            limit, own, whole = self.limits.max_storage, self._usage.file, self.server.usage.file
-        return whole.used <= whole.bytes_max and (limit < 0 or own.used + size <= limit)
+            if whole.memory.used > whole.memory.bytes_max:
+                return False
+            limit = limits.max_memory
+            return limit < 0 or own.memory.used + self.elsewhere.memory.used + size <= limit
+        if whole.file.used > whole.file.bytes_max:
+            return False
+        limit = limits.max_storage
+        return limit < 0 or own.file.used + self.elsewhere.file.used + size <= limit
 
     def check_account_room(self, storage: Storage, size: int) -> None:
         """Raises ApiError if the account would exceed its limit."""
         limit = self.limits.bytes_max(storage)
-        if 0 <= limit < self._usage.used(storage) + size:
+        if 0 <= limit < self._usage.used(storage) + self.elsewhere.used(storage) + size:
             raise ApiError.of(error_codes.ACCOUNT_RESOURCES_EXCEEDED)

@@ -90,6 +90,7 @@ class Node:
             get_lame_duck=lambda: self.announcements.is_lame_duck,
             get_cluster=lambda: self.cluster,
             get_consensus=lambda: self.consensus,
+            get_cluster_streams=lambda: self.cluster_streams,
             service_clients=service_clients,
             requests={},
         )
@@ -155,7 +156,8 @@ class Node:
 
     def open_jetstream(self) -> None:
         """Open the store and bring back its streams. Raises OperatingError."""
-        title = ServerTitle(self.name, self.server_id, self.options.jetstream.domain)
+        cluster = "" if self.cluster is None else self.cluster.cluster_name
+        title = ServerTitle(self.name, self.server_id, self.options.jetstream.domain, cluster)
         self.jetstream = StreamHost(
             self.options,
             self.environment,
@@ -218,6 +220,8 @@ class Node:
 
     def close_jetstream(self) -> None:
         """Close the store, if it is open."""
+        if self.cluster_streams is not None:
+            self.cluster_streams.stop()
         if self.consensus is not None:
             self.consensus.stop()
             self.consensus = None

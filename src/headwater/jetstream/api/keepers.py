@@ -98,6 +98,29 @@ def hand_nothing_over(account: str, stream: str, placement: Placement | None) ->
     """Hand nothing over: the server is in no cluster, and leads all of its streams."""
 
 
+class AccountTotals(NamedTuple):
+    """The usage of an account and the bytes that its streams reserve, as INFO shows them."""
+
+    memory: int
+    storage: int
+    reserved_memory: int
+    reserved_storage: int
+    streams: int
+    consumers: int
+
+
+def count_here(account: JetStreamAccount) -> AccountTotals:
+    """The totals of an account on a server that is in no cluster."""
+    return AccountTotals(
+        memory=account.used_bytes(Storage.MEMORY),
+        storage=account.used_bytes(Storage.FILE),
+        reserved_memory=account.reserved_bytes(Storage.MEMORY),
+        reserved_storage=account.reserved_bytes(Storage.FILE),
+        streams=len(account.streams),
+        consumers=sum(len(stream.consumers) for stream in account.streams.values()),
+    )
+
+
 class Keepers(NamedTuple):
     """The keepers of one server, and its clock."""
 
@@ -111,3 +134,5 @@ class Keepers(NamedTuple):
     find_group: Callable[[str, str], GroupState | None] = find_no_group
     # Has another server lead a stream, by account, name and placement. Raises ApiError.
     hand_over: Callable[[str, str, Placement | None], object] = hand_nothing_over
+    # The totals of an account; in a cluster those of all servers.
+    count_totals: Callable[[JetStreamAccount], AccountTotals] = count_here

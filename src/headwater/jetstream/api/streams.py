@@ -142,12 +142,7 @@ class StreamApi:
         limits = account.limits
         names = AccountLimitsDocument.__struct_fields__
         return AccountInfoResponse(
-            memory=account.used_bytes(Storage.MEMORY),
-            storage=account.used_bytes(Storage.FILE),
-            reserved_memory=account.reserved_bytes(Storage.MEMORY),
-            reserved_storage=account.reserved_bytes(Storage.FILE),
-            streams=len(account.streams),
-            consumers=sum(len(stream.consumers) for stream in account.streams.values()),
+            **self.keepers.count_totals(account)._asdict(),
             limits=AccountLimitsDocument(**{name: getattr(limits, name) for name in names}),
             domain=account.server.domain,
             api=ApiStats(level=API_LEVEL, total=account.api_total, errors=account.api_errors),

@@ -134,6 +134,7 @@ class ApiService:
         "_scheduler",
         "_stream_set",
         "_subscriptions",
+        "changed",
         "lists",
         "routing",
     )
@@ -160,6 +161,8 @@ class ApiService:
         self.routing: Routing | None = None
         # Likewise there: other servers describe streams of a list.
         self.lists: ListGathering | None = None
+        # Called when a request has changed a stream or its consumers, before its reply.
+        self.changed: Callable[[], object] = lambda: None
 
     def listen(self, account: Account, is_system: bool) -> None:
         """Answer calls in an account, with JetStream or without."""
@@ -467,6 +470,7 @@ class ApiService:
     ) -> None:
         """Answer a request whose change is applied."""
         response = requested.respond(removed)
+        self.changed()
         api.account.api_total += operation.is_counted
         reply_to(response, operation.is_counted)
 

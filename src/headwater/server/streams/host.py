@@ -22,8 +22,10 @@ from headwater.base.invariants import check
 from headwater.jetstream.account import JetStreamAccount
 from headwater.jetstream.api.cluster_documents import GroupState
 from headwater.jetstream.api.keepers import (
+    AccountTotals,
     ApiSettings,
     Keepers,
+    count_here,
     find_no_group,
     hand_nothing_over,
 )
@@ -145,15 +147,9 @@ class StreamHost:
         self.find_group: Callable[[str, str], GroupState | None] = find_no_group
         # Likewise has another server lead a stream.
         self.hand_over: Callable[[str, str, Placement | None], object] = hand_nothing_over
-        self._keepers = Keepers(
-            storage=self._limits,
-            streams=self.streams,
-            backups=self._transfers,
-            generate_name=partial(base62, environment.entropy, CONSUMER_NAME_SIZE),
-            now_ns=environment.clock.wall_ns,
-            find_group=lambda account, stream: self.find_group(account, stream),
-            hand_over=lambda *handed: self.hand_over(*handed),
-        )
+        # Likewise counts the usage of an account.
+        self.count_totals: Callable[[JetStreamAccount], AccountTotals] = count_here
+        self._keepers = self._new_keepers()
         self.facts = StreamFacts(self.accounts, self._limits, self.files, self.runners)
 
     def _new_room(self) -> ServerRoom:
@@ -183,6 +179,19 @@ class StreamHost:
         )
         staging = Staging(self.files, self._limits, self.runners, self.stream_set, self.api.api_of)
         return Transfers(server, staging, self._home_of)
+
+    def _new_keepers(self) -> Keepers:
+        environment = self._environment
+        return Keepers(
+            storage=self._limits,
+            streams=self.streams,
+            backups=self._transfers,
+            generate_name=partial(base62, environment.entropy, CONSUMER_NAME_SIZE),
+            now_ns=environment.clock.wall_ns,
+            find_group=lambda account, stream: self.find_group(account, stream),
+            hand_over=lambda *handed: self.hand_over(*handed),
+            count_totals=lambda account: self.count_totals(account),
+        )
 
     # --- life ----------------------------------------------------------------------------------
 

@@ -153,7 +153,7 @@ class Publishing:
         size = sum(map(len, payloads)) + subject_bytes + count * OVERHEAD_BYTES_MAX
         if ahead.messages:
             size += ahead.byte_count
-        if not self._host.has_room(config.storage, size):
+        if not self._host.has_room(config.storage, size * (config.num_replicas or 1)):
             return False
         first = ahead.next_sequence
         batch = Batch(subjects, headers, bodies, [now_ns] * count)
@@ -191,7 +191,8 @@ class Publishing:
         size = body_bytes + subject_bytes + OVERHEAD_BYTES_MAX
         if ahead.messages:
             size += ahead.byte_count
-        if not self._host.has_room(self._config.storage, size):
+        config = self._config
+        if not self._host.has_room(config.storage, size * (config.num_replicas or 1)):
             return None
         sequence, last_ns = ahead.end()
         batch = Batch(subjects, [b""], payloads, [now_ns if now_ns > last_ns else last_ns])

@@ -125,5 +125,7 @@ class PublishRules:
         return None
 
     def check_account_limits(self, size: int) -> None:
-        """Raises ApiError if the account would be beyond its limits with `size` more bytes."""
-        self.host.check_account_room(self.config.storage, size)
+        """Raises ApiError if the account would be beyond its limits with `size` more bytes in each
+        replica."""
+        config = self.config
+        self.host.check_account_room(config.storage, size * (config.num_replicas or 1))

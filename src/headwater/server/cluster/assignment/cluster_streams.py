@@ -18,6 +18,7 @@ from headwater.jetstream.meta.records import ReplicasSettled, ServerDescribed
 from headwater.runtime.environment import Scheduler
 from headwater.server.cluster.assignment.answers import ANONYMOUS, OrderedAnswers, client_of
 from headwater.server.cluster.assignment.assigned_streams import AssignedStreams
+from headwater.server.cluster.assignment.elections import Elections
 from headwater.server.cluster.assignment.group_states import GroupStates
 from headwater.server.cluster.assignment.handovers import Handovers
 from headwater.server.cluster.assignment.meta_machine import MetaMachine
@@ -25,7 +26,9 @@ from headwater.server.cluster.assignment.meta_requests import MetaRequests
 from headwater.server.cluster.assignment.router import Links, RequestRouter
 from headwater.server.cluster.assignment.stream_lists import LISTS, StreamLists
 from headwater.server.cluster.assignment.system_requests import SystemRequests
+from headwater.server.cluster.assignment.usage import UsageReports
 from headwater.server.cluster.consensus.driver import ConsensusDriver
+from headwater.server.cluster.consensus.notices import DESCRIPTION, MEMBERS
 from headwater.server.core.accounts import Accounts
 from headwater.server.log import Log
 from headwater.server.streams.host import StreamHost
@@ -43,6 +46,7 @@ class ClusterStreams:
         "_may_lack_servers",
         "_own",
         "assigned",
+        "elections",
         "groups",
         "handovers",
         "lists",
@@ -50,6 +54,7 @@ class ClusterStreams:
         "requests",
         "router",
         "system",
+        "usage",
     )
 
     def __init__(
@@ -73,7 +78,7 @@ class ClusterStreams:
         # The servers as they describe themselves.
         self._described: dict[str, ServerDescribed] = {described.name: described}
         self.meta = meta
-        answers = OrderedAnswers(host.api, accounts.get)
+        answers = OrderedAnswers(host.api, accounts.get, host.runners.advisories)
         self.assigned = AssignedStreams(
             described.name,
             meta,
@@ -87,7 +92,6 @@ class ClusterStreams:
             now_ns,
             log,
         )
-        self.handovers = Handovers(described.name, meta, driver)
         self.requests = MetaRequests(
             meta,
             described.cluster,
@@ -97,6 +101,7 @@ class ClusterStreams:
             driver.is_alive,
             self.assigned.leader_of,
         )
+        self.handovers = Handovers(described.name, meta, driver, self.requests.candidates)
         self.system = SystemRequests(
             meta,
             self.handovers,
@@ -104,47 +109,59 @@ class ClusterStreams:
             lambda account: accounts.get(account) is not None,
             lambda: host.is_strict,
         )
-        self.router = RequestRouter(
-            described.name,
+        self.router = self._new_router(described.name, host, links, scheduler)
+        self.groups = GroupStates(
+            described.cluster, meta, driver, self.assigned.leader_of, self.assigned.led_since
+        )
+        advisories = host.runners.advisories
+        self.elections = Elections(described.name, meta, driver, self.groups, advisories, log)
+        leader_of, is_alive = self.assigned.leader_of, driver.is_alive
+        self.lists = StreamLists(
+            described, host, meta, leader_of, is_alive, links, entropy, scheduler
+        )
+        self.usage = UsageReports(host, meta, driver, scheduler, now_ns)
+        self._connect(host, encode_record(described))
+
+    def _new_router(
+        self, name: str, host: StreamHost, links: Links, scheduler: Scheduler
+    ) -> RequestRouter:
+        accounts = self._accounts
+        return RequestRouter(
+            name,
             host.api,
-            meta,
+            self.meta,
             self.requests,
             self.system,
             lambda account: account is accounts.system,
             self.assigned.leader_of,
+            self._driver.is_alive,
             links,
             scheduler,
         )
-        self.groups = GroupStates(
-            described.cluster, meta, driver, self.assigned.leader_of, self.assigned.led_since
-        )
+
+    def _connect(self, host: StreamHost, described: bytes) -> None:
+        """Have streams, meta group and consensus call the parts of this one."""
         host.find_group = self.groups.find
         host.hand_over = self.handovers.hand_over_stream
+        host.api.routing = self.router
+        host.runners.elections = self.elections
+        self.meta.elected = self.elections.meta_led
         self.assigned.meta_changed = self._meta_changed
         self.assigned.servers_changed = self._servers_changed
-        meta.consensus = driver
-        meta.listener = self.assigned
-        host.api.routing = self.router
-        self.lists = StreamLists(
-            described.name,
-            described.cluster,
-            host.api,
-            host.runners,
-            meta,
-            self.assigned.leader_of,
-            driver.is_alive,
-            links,
-            entropy,
-            scheduler,
-        )
-        host.api.lists = self.lists
-        driver.description = encode_record(described)
-        driver.described = self._server_described
-        driver.members_reported = self._members_reported
+        self.meta.consensus = self._driver
+        self.meta.listener = self.assigned
+        notices = self._driver.notices
+        notices.register(DESCRIPTION, self._server_described, lambda: (described,))
+        notices.register(MEMBERS, self._members_reported)
 
     def start(self) -> None:
-        """Follow the assignments that this server knows."""
+        """Follow the assignments that this server knows, and report its usage."""
         self.assigned.start()
+        self.usage.start()
+
+    def stop(self) -> None:
+        """Report nothing any more."""
+        self.usage.stop()
 
     def _meta_changed(self) -> None:
         """Describe servers to the meta group, repair streams, and decide requests that wait."""
@@ -162,9 +179,11 @@ class ClusterStreams:
         """Note that a server has come or was removed: streams may need another one."""
         self._may_lack_servers = True
         if removed:
+            self.elections.server_removed(removed)
             # The server is admitted again if it connects again.
             self._described.pop(removed, None)
             self._driver.expel(removed)
+            self.usage.forget(removed)
 
     def _server_described(self, peer: str, description: bytes) -> None:
         """Note the description of another server."""
@@ -186,9 +205,9 @@ class ClusterStreams:
         if self.meta.is_leading:
             self._settle(record)
         elif self.meta.leader:
-            self._driver.report_members(self.meta.leader, encode_record(record))
+            self._driver.tell(self.meta.leader, MEMBERS, encode_record(record))
 
-    def _members_reported(self, report: bytes) -> None:
+    def _members_reported(self, _: str, report: bytes) -> None:
         try:
             record = decode_record(report)
         except RecordError:

@@ -45,6 +45,7 @@ from headwater.jetstream.meta.placement import Candidates, PlacementRules
 from headwater.jetstream.meta.records import INCARNATION_BYTES, AnswerTo, MetaRecord
 from headwater.jetstream.records import StreamCreated
 from headwater.server.cluster.assignment.meta_machine import MetaMachine
+from headwater.server.streams.storage.limits import exceeded
 
 _SEED_BELOW: Final = 1 << 32
 
@@ -229,7 +230,7 @@ class MetaRequests:
             )
             added = reserved_bytes(config) if config.max_bytes >= 0 or old is not None else 1
             if reserved + added > bytes_max:
-                raise ApiError.of(error_codes.STORAGE_RESOURCES_EXCEEDED)
+                raise ApiError.of(exceeded(config.storage))
 
         return Surroundings(
             streams={stream.name: stream.config for stream in streams},

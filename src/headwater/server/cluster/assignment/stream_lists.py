@@ -44,13 +44,13 @@ from headwater.jetstream.api.operation import Answering, Request
 from headwater.jetstream.api.streams import StreamApi
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.meta.assignments import StreamAssignment
+from headwater.jetstream.meta.records import ServerDescribed
 from headwater.jetstream.streams.stream import Stream
 from headwater.runtime.environment import Scheduler, TimerHandle
 from headwater.server.cluster.assignment.meta_machine import MetaMachine
 from headwater.server.cluster.assignment.router import Links
-from headwater.server.streams.api_service import ApiService
+from headwater.server.streams.host import StreamHost
 from headwater.server.streams.routing import Listing
-from headwater.server.streams.runners import StreamRunners
 from headwater.subjects.grammar import collide
 
 ANSWERS_S: Final = 4.0
@@ -135,10 +135,8 @@ class StreamLists:
 
     def __init__(
         self,
-        name: str,
-        cluster: str,
-        api: ApiService,
-        runners: StreamRunners,
+        described: ServerDescribed,
+        host: StreamHost,
         meta: MetaMachine,
         leader_of: Callable[[StreamAssignment], str],
         is_alive: Callable[[str], bool],
@@ -146,10 +144,10 @@ class StreamLists:
         entropy: Entropy,
         scheduler: Scheduler,
     ) -> None:
-        self._name = name
-        self._cluster = cluster
-        self._api = api
-        self._runners = runners
+        self._name = described.name
+        self._cluster = described.cluster
+        self._api = host.api
+        self._runners = host.runners
         self._meta = meta
         self._leader_of = leader_of
         self._is_alive = is_alive
@@ -159,6 +157,7 @@ class StreamLists:
         # The lists that wait for other servers, by the ids in their frames.
         self._gathering: dict[bytes, _Gathering] = {}
         self._waiting: deque[Callable[[], object]] = deque()
+        host.api.lists = self
 
     # --- the server that answers ---------------------------------------------------------------
 

@@ -56,6 +56,7 @@ from headwater.server.cluster.consensus.machine import (
     SnapshotSink,
 )
 from headwater.server.cluster.consensus.membership import next_membership
+from headwater.server.cluster.consensus.notices import Notices
 from headwater.server.cluster.consensus.peers import (
     PEERS_MAX,
     Greeting,
@@ -82,8 +83,6 @@ GREETING: Final = b"\x02"
 BIRTH: Final = b"\x03"
 DOUBTS: Final = b"\x04"
 LEADERS: Final = b"\x05"
-DESCRIPTION: Final = b"\x06"
-MEMBERS: Final = b"\x07"
 
 UNAWAITED_S_MAX: Final = 0.005
 """Entries that nobody waits for are proposed after at most this time."""
@@ -147,9 +146,7 @@ class ConsensusDriver:
         "_timer",
         "_turn_planned",
         "_writes",
-        "described",
-        "description",
-        "members_reported",
+        "notices",
     )
 
     def __init__(
@@ -180,11 +177,9 @@ class ConsensusDriver:
         )
         self._incoming = IncomingSnapshots(links.send_catch_up, self._open_sink)
         self._leaders = Leaders()
-        # The description of this server that others get, and the call for theirs.
-        self.description = b""
-        self.described: Callable[[str, bytes], object] = lambda peer, description: None
-        # Called with a report about the members of a group, for the leader of the meta group.
-        self.members_reported: Callable[[bytes], object] = lambda report: None
+        # Payloads of other parts of the server, and the parts that take them.
+        self.notices = Notices()
+        self.notices.register(LEADERS, self._leaders.heard, self._leaders.all_frames)
         # Whether this server may have been in groups of which its store knows nothing.
         self._is_doubtful = False
         # Whether another server has told this one that it has forgotten.
@@ -307,15 +302,9 @@ class ConsensusDriver:
                 return
             elif kind == DOUBTS:
                 self._doubts.heard(peer, decode_doubts(payload[1:]))
-            elif kind == MEMBERS:
-                self.members_reported(payload[1:])
-            elif kind == DESCRIPTION:
-                self.described(peer, payload[1:])
-            elif kind == LEADERS:
-                self._leaders.heard(peer, payload[1:])
             elif kind == BIRTH:
                 self._hear_birth(peer, decode_message(payload[1:]))
-            else:
+            elif not self.notices.receive(peer, payload):
                 self._groups.receive(peer, payload, self._clock.monotonic_ns())
         except PeerError as error:
             self._refuse(peer, f"a malformed frame: {error.reply}")
@@ -394,10 +383,8 @@ class ConsensusDriver:
         self._greeted.add(peer)
         self._expelled.discard(peer)
         self._groups.connected(peer, now_ns)
-        if self.description:
-            self._links.send_consensus(peer, DESCRIPTION + self.description)
-        for frame in self._leaders.all_frames():
-            self._links.send_consensus(peer, LEADERS + frame)
+        for payload in self.notices.first():
+            self._links.send_consensus(peer, payload)
         if self._doubts.own:
             self._links.send_consensus(peer, DOUBTS + encode_doubts(self._doubts.own))
         self._send_births(self._birth.connected(peer, greeting.facts.store, now_ns))
@@ -520,8 +507,7 @@ class ConsensusDriver:
         Returns the time at which there may be more, or None.
         """
         if self._doubts.note_own(self._groups.forgotten):
-            for peer in sorted(self._greeted):
-                self._links.send_consensus(peer, DOUBTS + encode_doubts(self._doubts.own))
+            self.tell_all(DOUBTS, encode_doubts(self._doubts.own))
         if not self._doubts.own:
             return None
 
@@ -603,13 +589,20 @@ class ConsensusDriver:
         return self._groups.propose_membership(identity, target, self._clock.monotonic_ns())
 
     def transfer(self, identity: bytes, to: str) -> bool:
-        """Hand a group over to a member, or to the best one. Returns whether it can be done."""
+        """Hand a group over to a member, or to the one that has most of the log. Returns whether it
+        can be done.
+
+        Entries of this turn go first: the next leader has them, also those that nobody waits for.
+        """
         self._plan_turn()
         now_ns = self._clock.monotonic_ns()
-        if to:
-            return self._groups.transfer_leadership(identity, to, now_ns)
-        self._groups.resign_group(identity, now_ns)
-        return True
+        node, machine = self._groups.node(identity), self._machines.get(identity)
+        if node is None:
+            return False
+        if machine is not None and machine.propose_gathered():
+            self._proposing.pop(identity, None)
+        successor = to or node.best_successor()
+        return bool(successor) and self._groups.transfer_leadership(identity, successor, now_ns)
 
     def expel(self, server: str) -> None:
         """Have a server leave the meta group, because an operator has removed it."""
@@ -714,9 +707,7 @@ class ConsensusDriver:
         requests."""
         node = self._groups.node(identity)
         if is_leading and node is not None:
-            frame = self._leaders.begin(identity, node.term)
-            for peer in sorted(self._greeted):
-                self._links.send_consensus(peer, LEADERS + frame)
+            self.tell_all(LEADERS, self._leaders.begin(identity, node.term))
         else:
             self._leaders.end(identity)
 
@@ -732,9 +723,14 @@ class ConsensusDriver:
         """Whether a server is this one, or is connected and heard."""
         return server == self._name or server in self._greeted
 
-    def report_members(self, peer: str, report: bytes) -> None:
-        """Tell a server, which leads the meta group, about the members of a group."""
-        self._links.send_consensus(peer, MEMBERS + report)
+    def tell(self, peer: str, kind: bytes, notice: bytes) -> None:
+        """Send a notice to a server."""
+        self._links.send_consensus(peer, kind + notice)
+
+    def tell_all(self, kind: bytes, notice: bytes) -> None:
+        """Send a notice to all servers that are connected."""
+        for peer in sorted(self._greeted):
+            self.tell(peer, kind, notice)
 
     def propose_meta(self, batch: list[bytes]) -> int | None:
         """Propose entries to the meta group."""

@@ -58,7 +58,7 @@ class ServerLimits:
                 max(limits.bytes_max(storage), 0) for limits in self._by_account.values()
             )
             if promised > self.bytes_max(storage):
-                error = _exceeded(storage)
+                error = exceeded(storage)
                 raise ResourceError(
                     f"Error enabling jetstream on configured accounts: {error.description} "
                     f"({error.err_code})"
@@ -99,10 +99,11 @@ class ServerLimits:
         if 0 <= account.limits.bytes_max(storage) < account_bytes or server_bytes > self.bytes_max(
             storage
         ):
-            raise ApiError.of(_exceeded(storage))
+            raise ApiError.of(exceeded(storage))
 
 
-def _exceeded(storage: Storage) -> ErrorCode:
+def exceeded(storage: Storage) -> ErrorCode:
+    """The error for a stream that server or account have no room for."""
     if storage is Storage.MEMORY:
         return error_codes.MEMORY_RESOURCES_EXCEEDED
     return error_codes.STORAGE_RESOURCES_EXCEEDED
