@@ -5,7 +5,7 @@ from typing import Final, final
 
 from headwater.go.json import JsonError, read
 from headwater.jetstream import error_codes
-from headwater.jetstream.advisories import ClientDocument
+from headwater.jetstream.advisories import Action, ClientDocument
 from headwater.jetstream.api.clustering import DoneResponse, ServerRemoveResponse
 from headwater.jetstream.api.documents import (
     ErrorDocument,
@@ -18,6 +18,7 @@ from headwater.jetstream.config.stream_config import StreamConfig
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.meta.records import AnswerTo
 from headwater.server.core.accounts import Account
+from headwater.server.streams.advisories import Advisories
 from headwater.server.streams.api_service import API_PREFIX, ApiService
 from headwater.server.streams.routing import Call
 from headwater.store.errors import StoreError
@@ -30,11 +31,17 @@ ANONYMOUS: Final = ClientDocument()
 class OrderedAnswers:
     """Answers by the reply subjects that records carry. `account_of` finds an account by name."""
 
-    __slots__ = ("_account_of", "_api")
+    __slots__ = ("_account_of", "_advisories", "_api")
 
-    def __init__(self, api: ApiService, account_of: Callable[[str], Account | None]) -> None:
+    def __init__(
+        self,
+        api: ApiService,
+        account_of: Callable[[str], Account | None],
+        advisories: Advisories,
+    ) -> None:
         self._api = api
         self._account_of = account_of
+        self._advisories = advisories
 
     def created(self, account: str, name: str, answer: AnswerTo) -> None:
         """Answer the creation of a stream that runs here."""
@@ -42,6 +49,10 @@ class OrderedAnswers:
         stream = None if api is None else api.account.streams.get(name)
         if api is not None and stream is not None:
             self._send(answer, api.describe_created(stream))
+            home = self._account_of(account)
+            if home is not None and stream.config.num_replicas > 1:
+                # The set of streams announces those that one server holds.
+                self._advisories.stream_action(home, name, Action.CREATE)
 
     def not_created(self, answer: AnswerTo, error: StoreError | ApiError) -> None:
         """Answer the creation of a stream that cannot run here."""
