@@ -8,7 +8,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from headwater.base.clock import Clock
+from headwater.jetstream.api.cluster_documents import GroupState
 from headwater.runtime.environment import Process
+from headwater.server.cluster.assignment.cluster_streams import ClusterStreams
 from headwater.server.cluster.cluster import Cluster
 from headwater.server.cluster.consensus.driver import ConsensusDriver
 from headwater.server.configuration.options import Options
@@ -39,6 +41,7 @@ class Facts:
     get_lame_duck: Callable[[], bool]
     get_cluster: Callable[[], Cluster | None]
     get_consensus: Callable[[], ConsensusDriver | None]
+    get_cluster_streams: Callable[[], ClusterStreams | None]
     # The clients by which the server itself offers services, by account.
     service_clients: Mapping[Account, Client]
     # Monitoring requests answered, by path.
@@ -68,6 +71,19 @@ class Facts:
     def cluster(self) -> Cluster | None:
         """The links to other servers; None on a server on its own."""
         return self.get_cluster()
+
+    @property
+    def is_meta_leader(self) -> bool:
+        """Whether the server leads the meta group. A server on its own leads itself."""
+        consensus = self.get_consensus()
+        if self.cluster is None:
+            return True
+        return consensus is not None and consensus.meta_leader == self.name
+
+    def find_group(self, account: str, stream: str) -> GroupState | None:
+        """The group of a stream as this server sees it; None on a server on its own."""
+        streams = self.get_cluster_streams()
+        return None if streams is None else streams.groups.find_here(account, stream)
 
     @property
     def is_lame_duck(self) -> bool:

@@ -30,6 +30,7 @@ from headwater.server.monitoring.pages.healthz import HealthzOptions, healthz
 from headwater.server.monitoring.pages.index_page import index_page
 from headwater.server.monitoring.pages.jsz import JszOptions, jsz
 from headwater.server.monitoring.pages.query import Query
+from headwater.server.monitoring.pages.raftz import RaftzOptions, raftz
 from headwater.server.monitoring.pages.routez import RoutezOptions, routez
 from headwater.server.monitoring.pages.subsz import SubszOptions, subsz
 from headwater.server.monitoring.pages.varz import varz
@@ -43,6 +44,7 @@ _ANY_ORIGIN: Final = (("Access-Control-Allow-Origin", "*"),)
 _NO_SNIFFING: Final = (("X-Content-Type-Options", "nosniff"),)
 _NOT_FOUND: Final = HttpResponse(404, PLAIN, b"404 page not found\n", _NO_SNIFFING)
 _NO_RAFT: Final = HttpResponse(404, PLAIN, b"No Raft nodes registered")
+_NO_GROUPS: Final = HttpResponse(404, PLAIN, b"No Raft nodes returned, check supplied filters")
 
 _ROOT: Final = "/"
 _SUBSZ: Final = "/subsz"
@@ -71,7 +73,7 @@ class Monitor:
             "/leafz": self._leafz,
             "/jsz": self._jsz,
             "/ipqueuesz": self._ipqueuesz,
-            "/raftz": lambda query: _NO_RAFT,
+            "/raftz": self._raftz,
         }
 
     def respond(self, target: str) -> HttpResponse:
@@ -221,6 +223,13 @@ class Monitor:
             account=query.text("acc"),
         )
         return _document(jsz(self._facts, options))
+
+    def _raftz(self, query: Query) -> HttpResponse:
+        if self._facts.get_consensus() is None:
+            return _NO_RAFT
+        options = RaftzOptions(account=query.text("acc"), group=query.text("group"))
+        groups = raftz(self._facts, options)
+        return _NO_GROUPS if groups is None else _document(groups)
 
     def _ipqueuesz(self, query: Query) -> HttpResponse:
         """Queues between threads, of which there are none."""

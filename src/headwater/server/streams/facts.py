@@ -58,6 +58,11 @@ class StreamFacts:
         """The problem of the files that all streams share."""
         return self._runners.files.problem
 
+    def group_bytes(self, identity: bytes) -> int:
+        """The bytes that the log of a group has in the write-ahead file."""
+        groups = self._files.store.groups
+        return groups[identity].written_bytes if identity in groups else 0
+
     def stored_streams(self) -> list[tuple[str, str]]:
         """Account and name of every stream that has files, whether it runs or not."""
         return [*self._files.stored_streams()]

@@ -38,6 +38,7 @@ from headwater.server.monitoring.pages.connz import ConnzOptions, connz
 from headwater.server.monitoring.pages.documents import Filtered, Refused, View, encode
 from headwater.server.monitoring.pages.healthz import HealthzOptions, healthz
 from headwater.server.monitoring.pages.jsz import JszOptions, jsz, jsz_of_account
+from headwater.server.monitoring.pages.raftz import RaftzOptions, raftz
 from headwater.server.monitoring.pages.routez import RoutezOptions, routez
 from headwater.server.monitoring.pages.subsz import SubszOptions, subsz
 from headwater.server.monitoring.pages.varz import varz
@@ -140,7 +141,7 @@ _SERVER_SERVICES: Final = {
     "LEAFZ": Service(NoOptions, lambda facts, _: leafz(facts)),
     "JSZ": Service(JszOptions, jsz),
     "IPQUEUESZ": Service(NoOptions, lambda facts, _: {}),
-    "RAFTZ": Service(NoOptions, lambda facts, _: {}),
+    "RAFTZ": Service(RaftzOptions, raftz),
 }
 
 # Asked by `$SYS.REQ.ACCOUNT.<account>.<name>`, in the system account. Other accounts ask some of

@@ -1,16 +1,22 @@
 """/healthz: whether the server can serve clients and streams.
 
-Only streams with files are checked, because nats-server checks its folders: streams in memory do
-not count.
+On a server on its own, only streams with files are checked, because nats-server checks its folders:
+streams in memory do not count. In a cluster, the streams are checked that are assigned to the
+server (`group_health`).
 """
 
 from collections.abc import Iterator
 from typing import Final
 
 from headwater.go.quoting import quote
-from headwater.server.core.accounts import Accounts
 from headwater.server.monitoring.facts import Facts
 from headwater.server.monitoring.pages.documents import View
+from headwater.server.monitoring.pages.group_health import (
+    assigned_streams,
+    group_problem,
+    is_assigned_elsewhere,
+    meta_problem,
+)
 from headwater.server.streams.facts import StreamFacts
 from headwater.store.store import LOST_STREAM
 
@@ -86,18 +92,25 @@ def healthz(facts: Facts, options: HealthzOptions) -> Health:
         return _unwell(options, UNAVAILABLE, _NOT_AVAILABLE, [error])
     if options.js_enabled_only or options.js_enabled:
         return _WELL
-    return _verdict_on_streams(facts.accounts, streams, options)
+    if facts.cluster is not None:
+        problem = meta_problem(facts)
+        if problem:
+            error = HealthError(type=_JETSTREAM_TYPE, error=problem)
+            return _unwell(options, UNAVAILABLE, _NOT_AVAILABLE, [error])
+        if options.js_meta_only:
+            return _WELL
+    return _verdict_on_streams(facts, streams, options)
 
 
 _WELL: Final = Health(status="ok", status_code=OK)
 
 
-def _verdict_on_streams(
-    accounts: Accounts, streams: StreamFacts, options: HealthzOptions
-) -> Health:
+def _verdict_on_streams(facts: Facts, streams: StreamFacts, options: HealthzOptions) -> Health:
     account, stream = options.account, options.stream
     lost = streams.lost_streams()
     every = [*streams.stored_streams(), *lost]
+    if facts.cluster is not None:
+        every = [*dict.fromkeys((*assigned_streams(facts, account), *lost))]
     of_account = [each for each in every if account in ("", each[0])]
     stored = [each for each in of_account if stream in ("", each[1])]
     errors = [*_problems_of_all(streams)]
@@ -106,10 +119,10 @@ def _verdict_on_streams(
         error
         for owner, name in stored
         if (owner, name) not in lost
-        for error in _problems(accounts, streams, owner, name)
+        for error in _problems(facts, streams, owner, name)
     ]
     missing = None
-    if account and not of_account:
+    if account and not of_account and not is_assigned_elsewhere(facts, account):
         text = f"JetStream account {quote(account)} not found"
         missing = HealthError(type=_ACCOUNT_TYPE, account=account, error=text)
     elif stream and not stored:
@@ -150,17 +163,19 @@ def _problems_of_all(streams: StreamFacts) -> Iterator[HealthError]:
         yield HealthError(type=_JETSTREAM_TYPE, error=text)
 
 
-def _problems(
-    accounts: Accounts, streams: StreamFacts, owner: str, name: str
-) -> Iterator[HealthError]:
-    """The problems of one stream on the disk."""
-    if accounts.get(owner) is None:
+def _problems(facts: Facts, streams: StreamFacts, owner: str, name: str) -> Iterator[HealthError]:
+    """The problems of one stream."""
+    if facts.accounts.get(owner) is None:
         text = f"JetStream account '{owner}' could not be resolved"
         yield HealthError(type=_ACCOUNT_TYPE, account=owner, error=text)
         return
     account = streams.accounts.get(owner)
     stream = None if account is None else account.streams.get(name)
-    if stream is None:
+    group = "" if facts.cluster is None else group_problem(facts, owner, name)
+    if group:
+        text = f"JetStream stream '{owner} > {name}' is not current: {group}"
+        yield HealthError(type=_STREAM_TYPE, account=owner, stream=name, error=text)
+    elif stream is None:
         text = f"JetStream stream '{owner} > {name}' could not be recovered"
         yield HealthError(type=_STREAM_TYPE, account=owner, stream=name, error=text)
     elif stream.log.offline:

@@ -1,7 +1,7 @@
 """/jsz, and the parts about JetStream of /varz and STATSZ.
 
-Options name consumers, Raft groups and other servers because tools ask for them; a server leads
-all its streams. `meta_cluster` is the group of all servers that keep streams.
+A server on its own leads all its streams and consumers. In a cluster, `cluster` is the group of a
+stream or of a consumer as this server sees it, and `meta_cluster` that of all servers.
 """
 
 from typing import Final
@@ -12,17 +12,24 @@ from msgspec import UNSET, UnsetType
 from headwater.base.clock import NS_PER_S
 from headwater.go.json import document, write
 from headwater.jetstream.account import JetStreamAccount
-from headwater.jetstream.api.cluster_documents import peer_id
+from headwater.jetstream.api.cluster_documents import (
+    ClusterInfo,
+    GroupState,
+    consumer_group_name,
+    consumer_replicas,
+    describe_consumer_group,
+    describe_stream_group,
+    stream_group_name,
+)
 from headwater.jetstream.config.api_level import API_LEVEL
 from headwater.jetstream.config.stream_config import Storage
 from headwater.jetstream.consumers.machine import Consumer
 from headwater.jetstream.streams.publishing.batch_limits import BatchLimits
 from headwater.jetstream.streams.stream import Stream
-from headwater.raft.node import RaftNode
-from headwater.server.cluster.consensus.driver import ConsensusDriver
 from headwater.server.configuration.options import JetStreamOptions
 from headwater.server.monitoring.facts import Facts
 from headwater.server.monitoring.pages.documents import Filtered, Refused, View, timestamp
+from headwater.server.monitoring.pages.meta_group import MetaCluster, meta_cluster
 from headwater.server.streams.facts import StreamFacts
 from headwater.server.streams.storage.resources import Resources
 
@@ -101,12 +108,14 @@ class JetStreamPart(View, kw_only=True):
     config: Config | UnsetType = UNSET
     stats: Stats | UnsetType = UNSET
     limits: Limits | UnsetType = UNSET
+    meta: MetaCluster | UnsetType = UNSET
 
 
-class Leader(View, kw_only=True):
-    """The leader of a stream."""
+class ConsumerGroup(View, kw_only=True):
+    """The name of the group of a consumer."""
 
-    leader: str
+    name: str
+    raft_group: str
 
 
 class StreamDetail(View, kw_only=True):
@@ -114,11 +123,13 @@ class StreamDetail(View, kw_only=True):
 
     name: str
     created: str
-    cluster: Leader
+    cluster: msgspec.Raw
     config: msgspec.Raw | UnsetType = UNSET
     state: msgspec.Raw
     consumer_detail: tuple[msgspec.Raw, ...] | UnsetType = UNSET
     direct_consumer_detail: tuple[msgspec.Raw, ...] | UnsetType = UNSET
+    stream_raft_group: str | UnsetType = UNSET
+    consumer_raft_groups: tuple[ConsumerGroup, ...] | UnsetType = UNSET
 
 
 class AccountDetail(View, kw_only=True):
@@ -134,27 +145,6 @@ class AccountDetail(View, kw_only=True):
     ha_assets: int
     api: ApiStats
     stream_detail: tuple[StreamDetail, ...] = ()
-
-
-class MetaReplica(View, kw_only=True):
-    """Another server of the meta group, as this server sees it."""
-
-    name: str
-    current: bool
-    active: int
-    peer: str
-
-
-class MetaCluster(View, kw_only=True):
-    """The group of all servers that keep streams."""
-
-    name: str
-    leader: str | UnsetType = UNSET
-    peer: str | UnsetType = UNSET
-    replicas: tuple[MetaReplica, ...] | UnsetType = UNSET
-    cluster_size: int
-    quorum_needed: int
-    pending: int
 
 
 class Jsz(View, kw_only=True):
@@ -175,6 +165,7 @@ class Jsz(View, kw_only=True):
     streams: int
     streams_leader: int | UnsetType = UNSET
     consumers: int
+    consumers_leader: int | UnsetType = UNSET
     messages: int
     bytes: int
     meta_cluster: MetaCluster | UnsetType = UNSET
@@ -190,8 +181,11 @@ def jsz(facts: Facts, options: JszOptions) -> Jsz:
         if options.leader_only:
             raise Filtered("filtered response: not leader")
         return _disabled(facts.server_id, now)
-    stats = _stats(jetstream)
+    if options.leader_only and not facts.is_meta_leader:
+        raise Filtered("filtered response: not leader")
+    stats = _stats(facts, jetstream)
     streams = [stream for each in jetstream.accounts.values() for stream in each.streams.values()]
+    led = _led_streams(facts, jetstream) if options.raft else []
     return Jsz(
         **msgspec.structs.asdict(stats),
         server_id=facts.server_id,
@@ -199,48 +193,18 @@ def jsz(facts: Facts, options: JszOptions) -> Jsz:
         config=_config(facts.options.jetstream, jetstream.resources),
         limits=_limits(facts.options.jetstream),
         streams=len(streams),
-        streams_leader=len(streams) or UNSET if options.raft else UNSET,
+        streams_leader=len(led) or UNSET,
         consumers=sum(len(stream.consumers.shown) for stream in streams),
+        consumers_leader=sum(len(stream.consumers.shown) for stream in led) or UNSET,
         messages=sum(stream.log.messages for stream in streams),
         bytes=stats.memory + stats.storage,
-        meta_cluster=_meta_cluster(facts),
+        meta_cluster=meta_cluster(facts),
         account_details=tuple(
             _account_detail(facts, each, options) for each in _wanted(jetstream, options)
         )
         or UNSET,
         total=len(jetstream.accounts),
     )
-
-
-def _meta_cluster(facts: Facts) -> MetaCluster | UnsetType:
-    """The meta group; unset on a server on its own, and before the cluster is born."""
-    consensus = facts.get_consensus()
-    if facts.cluster is None or consensus is None or consensus.meta is None:
-        return UNSET
-    meta = consensus.meta
-    electors = meta.membership.electors()
-    others = [name for name in meta.membership.members() if name != facts.name]
-    return MetaCluster(
-        name=facts.cluster.cluster_name,
-        leader=meta.leader or UNSET,
-        peer=peer_id(meta.leader) if meta.leader else UNSET,
-        replicas=tuple(_meta_replica(consensus, meta, name) for name in others) or UNSET,
-        cluster_size=len(electors),
-        quorum_needed=len(electors) // 2 + 1,
-        pending=meta.log.last_index - meta.log.commit,
-    )
-
-
-def _meta_replica(consensus: ConsensusDriver, meta: RaftNode, name: str) -> MetaReplica:
-    """A follower is as current as the leader knows; of the others only the leader is known.
-
-    No follower is current while members change: until then decisions need the earlier members.
-    """
-    progress = meta.progress_of(name)
-    is_current = progress.match >= meta.log.commit if progress else name == meta.leader
-    is_current = is_current and meta.is_membership_settled
-    silence_ns = consensus.silence_ns(name)
-    return MetaReplica(name=name, current=is_current, active=silence_ns, peer=peer_id(name))
 
 
 def jsz_of_account(facts: Facts, name: str, options: JszOptions) -> AccountDetail:
@@ -265,7 +229,10 @@ def jetstream_part(facts: Facts, with_folder: bool = True) -> JetStreamPart:
     if not with_folder:
         config.store_dir = ""
     return JetStreamPart(
-        config=config, stats=_stats(jetstream), limits=_limits(facts.options.jetstream)
+        config=config,
+        stats=_stats(facts, jetstream),
+        limits=_limits(facts.options.jetstream),
+        meta=meta_cluster(facts),
     )
 
 
@@ -294,7 +261,7 @@ def _disabled(server_id: str, now: str) -> Jsz:
     )
 
 
-def _stats(jetstream: StreamFacts) -> Stats:
+def _stats(facts: Facts, jetstream: StreamFacts) -> Stats:
     accounts = jetstream.accounts.values()
     return Stats(
         memory=jetstream.usage.used(Storage.MEMORY),
@@ -302,13 +269,46 @@ def _stats(jetstream: StreamFacts) -> Stats:
         reserved_memory=jetstream.usage.reserved(Storage.MEMORY),
         reserved_storage=jetstream.usage.reserved(Storage.FILE),
         accounts=len(accounts),
-        ha_assets=0,
+        ha_assets=_count_groups(facts, jetstream),
         api=ApiStats(
             level=API_LEVEL,
             total=sum(each.api_total for each in accounts),
             errors=sum(each.api_errors for each in accounts),
         ),
     )
+
+
+def _count_groups(facts: Facts, jetstream: StreamFacts) -> int:
+    """The groups of this server: the meta group, and those of replicated streams and consumers.
+
+    A consumer is in the log of its stream, and counts as a group because it does in nats-server.
+    """
+    consensus = facts.get_consensus()
+    if consensus is None:
+        return 0
+    consumers = (
+        consumer
+        for account in jetstream.accounts.values()
+        for stream in account.streams.values()
+        if stream.config.num_replicas > 1
+        for consumer in stream.consumers.by_name.values()
+        if consumer_replicas(stream.config, consumer.config) > 1
+    )
+    return len(consensus.groups) + sum(1 for _ in consumers)
+
+
+def _led_streams(facts: Facts, jetstream: StreamFacts) -> list[Stream]:
+    """The streams that this server leads. A consumer is led where its stream is."""
+    return [
+        stream
+        for account in jetstream.accounts.values()
+        for stream in account.streams.values()
+        if _is_led(facts, facts.find_group(account.name, stream.name))
+    ]
+
+
+def _is_led(facts: Facts, group: GroupState | None) -> bool:
+    return group is None or group.leader == facts.name
 
 
 def _config(options: JetStreamOptions, resources: Resources) -> Config:
@@ -360,6 +360,7 @@ def _wanted(jetstream: StreamFacts, options: JszOptions) -> list[JetStreamAccoun
 
 def _account_detail(facts: Facts, account: JetStreamAccount, options: JszOptions) -> AccountDetail:
     streams = account.streams.values() if options.streams or options.consumer else ()
+    details = (_stream_detail(facts, account.name, stream, options) for stream in streams)
     return AccountDetail(
         name=account.name,
         id=account.name,
@@ -370,7 +371,7 @@ def _account_detail(facts: Facts, account: JetStreamAccount, options: JszOptions
         accounts=0,
         ha_assets=0,
         api=ApiStats(level=0, total=account.api_total, errors=account.api_errors),
-        stream_detail=tuple(_stream_detail(facts, stream, options) for stream in streams),
+        stream_detail=tuple(each for each in details if each is not None),
     )
 
 
@@ -378,27 +379,66 @@ def _unsigned(limit: int) -> int:
     return limit if limit >= 0 else _NO_LIMIT
 
 
-def _stream_detail(facts: Facts, stream: Stream, options: JszOptions) -> StreamDetail:
+def _stream_detail(
+    facts: Facts, account: str, stream: Stream, options: JszOptions
+) -> StreamDetail | None:
+    """A stream; None if only streams are wanted that this server leads, and another one does."""
+    group = facts.find_group(account, stream.name)
+    if options.stream_leader_only and not _is_led(facts, group):
+        return None
+    cluster = ClusterInfo(leader=facts.name)
+    if group is not None:
+        cluster = describe_stream_group(group, stream.config)
+    stream_group: str | UnsetType = UNSET
+    consumer_groups: tuple[ConsumerGroup, ...] | UnsetType = UNSET
+    if options.raft and group is not None:
+        stream_group = stream_group_name(group.incarnation, stream.config)
+        consumer_groups = _consumer_groups(group, stream, options)
     return StreamDetail(
         name=stream.name,
         created=timestamp(stream.created_ns),
-        cluster=Leader(leader=facts.name),
+        cluster=msgspec.Raw(write(cluster)),
         config=msgspec.Raw(write(stream.config)) if options.config else UNSET,
         state=msgspec.Raw(write(stream.state())),
-        consumer_detail=_consumer_details(facts, stream.consumers.shown, options),
-        direct_consumer_detail=_consumer_details(facts, stream.consumers.direct, options)
+        consumer_detail=_consumer_details(facts, group, stream.consumers.shown, options),
+        direct_consumer_detail=_consumer_details(facts, group, stream.consumers.direct, options)
         if options.direct_consumer
         else UNSET,
+        stream_raft_group=stream_group,
+        consumer_raft_groups=consumer_groups,
     )
 
 
+def _consumer_groups(
+    group: GroupState, stream: Stream, options: JszOptions
+) -> tuple[ConsumerGroup, ...] | UnsetType:
+    groups = tuple(
+        ConsumerGroup(
+            name=each.name,
+            raft_group=consumer_group_name(
+                group.incarnation, stream.config, each.name, each.config
+            ),
+        )
+        for each in stream.consumers.shown
+        if options.consumer
+    )
+    return groups or UNSET
+
+
 def _consumer_details(
-    facts: Facts, consumers: list[Consumer], options: JszOptions
+    facts: Facts, group: GroupState | None, consumers: list[Consumer], options: JszOptions
 ) -> tuple[msgspec.Raw, ...] | UnsetType:
     if not options.consumer:
         return UNSET
     now_ns = facts.now_ns
-    details = [document(each.info(now_ns)) for each in consumers]
+    details = []
+    for consumer in consumers:
+        info = consumer.info(now_ns)
+        if group is not None:
+            info.cluster = describe_consumer_group(
+                group, consumer.stream.config, consumer.name, consumer.config
+            )
+        details.append(document(info))
     if not options.config:
         for each in details:
             del each["config"]

@@ -1,0 +1,32 @@
+"""The meta group on pages of whole servers."""
+
+from headwater.jetstream.api.cluster_documents import peer_id
+from headwater.server.monitoring.pages.jsz import jetstream_part
+from headwater.server.monitoring.pages.meta_group import MetaCluster, meta_cluster
+from tests.kit.agreeing_cluster import AgreeingCluster
+
+
+def group_of(world: AgreeingCluster, server: str) -> MetaCluster:
+    found = meta_cluster(world.nodes[server].facts)
+    assert isinstance(found, MetaCluster)
+    return found
+
+
+def test_every_server_tells_the_leader_and_the_size() -> None:
+    world = AgreeingCluster()
+    leader = world.meta_leader
+    for server in world.nodes:
+        group = group_of(world, server)
+        assert (group.name, group.leader, group.peer) == ("C", leader, peer_id(leader))
+        assert (group.cluster_size, group.quorum_needed, group.pending) == (3, 2, 0)
+        assert jetstream_part(world.nodes[server].facts).meta == group
+
+
+def test_the_leader_knows_which_servers_are_current() -> None:
+    world = AgreeingCluster()
+    leader = world.meta_leader
+    others = {each.name: each.current for each in group_of(world, leader).replicas or ()}
+    assert others == {name: True for name in world.nodes if name != leader}
+    follower = world.other_than(leader)
+    seen = {each.name: each.current for each in group_of(world, follower).replicas or ()}
+    assert seen == {name: name == leader for name in world.nodes if name != follower}
