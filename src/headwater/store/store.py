@@ -571,11 +571,8 @@ class Store:
         self._set_mode(name, log, mode, 0)
 
     def begin_refill(self, name: str, first_sequence: int = 1) -> FileLog:
-        """Put an empty log in the place of a replica's, which is to be filled from another one.
-
-        A crash before an entry is applied to it leaves it empty, or to be filled again. Raises
-        StoreError.
-        """
+        """Put an empty log in the place of a replica's, to be filled from another one. A crash
+        before an entry is applied leaves it empty, or to be filled again. Raises StoreError."""
         self._check_online()
         files, folder = self._stream_files[name], self._folders.folder_of(name)
         log = self._replicas.begin_refill(

@@ -145,6 +145,7 @@ def test_a_first_member_killed_before_its_first_sync_needs_no_other_to_fill_it(
 ) -> None:
     files = opened(disk, always)
     log = create(files, "A", REPLICATED)
+    assert isinstance(log, FileLog)
     mark = SnapshotMark(BIRTH_INDEX, BIRTH_INDEX)
     files.store.groups.create(log.identity, GroupMode.WRITTEN, mark, GroupState(BIRTH_INDEX))
     files.store.commit()
