@@ -48,6 +48,9 @@ SEEDS ?= 1000
 # What `make sweep` runs, in the same form.
 SWEEPS ?= 20
 
+# How many rounds of each kind `make test-failover` runs.
+ROUNDS ?= 10
+
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # A person's own pip settings may send an install into their home folder.
 export PIP_USER := 0
@@ -61,7 +64,7 @@ SPARK_PATHS    = src/headwater/spark src/pyspark_headwater tests/spark \
 
 .PHONY: help run cluster test test-server test-spark lint types types-spark format bench \
   bench-pipeline hot-keys sim pipeline-demo requirements clean sweep test-outages \
-  test-spark-oldest test-replicated
+  test-spark-oldest test-replicated test-failover
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -86,6 +89,10 @@ test-spark: types-spark ## The checks and tests that need Spark
 test-replicated: $(VENV)/.test ## Every JetStream case on three servers beside three nats-servers
 	INTEROP_SHARE=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(PYTEST) \
 	  tests/interop/test_replicated.py tests/interop/test_cluster_cases.py
+
+test-failover: $(VENV)/.test ## Kill, pause and cut off servers of clusters under load: ROUNDS=50
+	FAILOVER_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest $(PYTEST) \
+	  tests/robustness/test_cluster_processes.py
 
 test-outages: $(SPARK_VENV)/.spark ## Half a minute without a server, under queries and jobs
 	OUTAGE_S=30 $(SPARK_BIN)/python -m pytest $(PYTEST) tests/spark/test_outages.py
