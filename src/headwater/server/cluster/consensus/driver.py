@@ -21,7 +21,7 @@ from headwater.raft.entry import Entry
 from headwater.raft.membership import Membership
 from headwater.raft.messages import InstallSnapshot
 from headwater.raft.node import RaftNode
-from headwater.raft.storage import SavedState, blank, born, reborn
+from headwater.raft.storage import SavedState, blank, born
 from headwater.runtime.environment import Scheduler, TimerHandle
 from headwater.server.cluster.consensus.birth import (
     Addressed,
@@ -44,6 +44,7 @@ from headwater.server.cluster.consensus.group_storage import (
     GroupStorage,
     GroupWrites,
     create_log,
+    restarted_in_memory,
     saved_state,
 )
 from headwater.server.cluster.consensus.groups import Frames, Groups, Portion
@@ -551,7 +552,7 @@ class ConsensusDriver:
             saved = saved_state(log, log.last_index + 1 if is_void else machine.applied_index)
             has_forgotten = log.may_have_forgotten
             if mode is GroupMode.MEMORY and membership is not None:
-                saved = reborn(saved, membership)
+                saved = restarted_in_memory(log, saved, membership)
         else:
             # A server that has lost its store may have been in the group, and have voted.
             has_forgotten = self._is_doubtful

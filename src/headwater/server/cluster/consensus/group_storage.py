@@ -19,7 +19,7 @@ from headwater.raft import membership as memberships
 from headwater.raft.entry import Entry, EntryKind
 from headwater.raft.membership import UNKNOWN, Membership
 from headwater.raft.ready import Ready
-from headwater.raft.storage import HardState, SavedState, Snapshot, blank
+from headwater.raft.storage import HardState, SavedState, Snapshot, blank, reborn
 from headwater.server.cluster.consensus.groups import Portion
 from headwater.store.groups.frames import GroupEntry, GroupMode, GroupState, SnapshotMark
 from headwater.store.groups.group_log import GroupLog, SaveTicket
@@ -88,6 +88,14 @@ def saved_state(log: GroupLog, applied: int = 0) -> SavedState:
         log.may_have_forgotten = True
         return SavedState(hard_state, blank().snapshot, 0, 0)
     return SavedState(hard_state, snapshot, log.last_index, max(applied, snapshot.index))
+
+
+def restarted_in_memory(log: GroupLog, saved: SavedState, membership: Membership) -> SavedState:
+    """The state of a first member whose entries were in memory: it begins at the birth again, and
+    so does its log."""
+    found = reborn(saved, membership)
+    log.save(snapshot=mark_of(found.snapshot))
+    return found
 
 
 def mark_of(snapshot: Snapshot) -> SnapshotMark:

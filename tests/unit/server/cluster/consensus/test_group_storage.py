@@ -9,18 +9,19 @@ from headwater.raft.entry import Entry, EntryKind
 from headwater.raft.membership import UNKNOWN, membership_of
 from headwater.raft.node import RaftNode
 from headwater.raft.role import RoleName
-from headwater.raft.storage import HardState, SavedState, Snapshot, blank, born
+from headwater.raft.storage import BIRTH_INDEX, HardState, SavedState, Snapshot, blank, born
 from headwater.server.cluster.consensus.group_storage import (
     GroupStorage,
     GroupWrites,
     create_log,
     mark_of,
+    restarted_in_memory,
     saved_state,
     state_of,
 )
 from headwater.server.cluster.consensus.groups import Groups
 from headwater.server.cluster.consensus.liveness import LivenessSettings
-from headwater.store.groups.frames import GroupMode, GroupState, SnapshotMark
+from headwater.store.groups.frames import GroupEntry, GroupMode, GroupState, SnapshotMark
 from headwater.store.store import Store, open_store
 from headwater.testing.disk import SimDisk
 from headwater.testing.entropy import SeededEntropy
@@ -201,3 +202,21 @@ def test_a_state_machine_ahead_of_its_log_is_filled_again() -> None:
     assert (found.snapshot, found.last_index, found.applied) == (blank().snapshot, 0, 0)
     assert found.hard_state.term == log.state.term
     assert log.may_have_forgotten
+
+
+def test_the_log_of_a_member_in_memory_begins_at_the_birth_again_after_a_restart() -> None:
+    disk = SimDisk()
+    disk.make_folder("/data")
+    members = membership_of("abc")
+    store = opened(disk)
+    create_log(store.groups, GROUP, GroupMode.MEMORY, born(members))
+    store.commit()
+    disk.kill()
+    log = opened(disk).groups[GROUP]
+    saved = restarted_in_memory(log, saved_state(log), members)
+    assert saved.snapshot.membership == members
+    assert log.last_index == saved.last_index == BIRTH_INDEX
+    assert log.may_have_forgotten
+    # The entries that its leader sends follow the birth.
+    log.save(entries=[GroupEntry(BIRTH_INDEX + 1, 1, 0, 0, 0, b"first")])
+    assert log.last_index == BIRTH_INDEX + 1
