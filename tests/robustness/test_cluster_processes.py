@@ -158,7 +158,7 @@ def test_any_one_of_three_servers_may_be_killed(tmp_path: Path) -> None:
 
 
 def test_any_one_of_three_servers_may_be_paused(tmp_path: Path) -> None:
-    asyncio.run(rounds_of(tmp_path, [pause]))
+    asyncio.run(rounds_of(tmp_path, [pause], few=1))
 
 
 def test_any_one_of_three_servers_may_be_cut_off(tmp_path: Path) -> None:
