@@ -154,7 +154,7 @@ async def rounds_of(
 
 
 def test_any_one_of_three_servers_may_be_killed(tmp_path: Path) -> None:
-    asyncio.run(rounds_of(tmp_path, [kill]))
+    asyncio.run(rounds_of(tmp_path, [kill], few=1))
 
 
 def test_any_one_of_three_servers_may_be_paused(tmp_path: Path) -> None:
