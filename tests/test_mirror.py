@@ -59,7 +59,7 @@ WITHOUT_A_UNIT_TEST: Final[Mapping[str, str]] = {
     "server": "lifecycle main",
     "server/cluster": "channel remote_interest",
     "server/cluster/assignment": (
-        "answers assigned_streams cluster_streams group_members meta_requests router"
+        "answers assigned_streams cluster_streams group_members meta_requests"
     ),
     "server/cluster/consensus": "leaders machine transfers",
     "server/configuration": "jetstream_section lexer reading",

@@ -1,6 +1,7 @@
 """Several whole servers that keep streams together, and clients of them."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -17,12 +18,17 @@ QUIET_S = 6.0
 
 
 class AgreeingCluster(ClusterWorld):
-    """Servers `s1`, `s2` and so on, each with a disk, that have a leader of their meta group."""
+    """Servers `s1`, `s2` and so on, each with a disk, that have a leader of their meta group.
 
-    def __init__(self, count: int = 3, **options: Any) -> None:
+    `disks` are those of servers that have run before.
+    """
+
+    def __init__(
+        self, count: int = 3, disks: Mapping[str, SimDisk] | None = None, **options: Any
+    ) -> None:
         super().__init__()
         self._names = [f"s{number}" for number in range(1, count + 1)]
-        self._disks = {name: SimDisk() for name in self._names}
+        self._disks = {name: SimDisk() for name in self._names} | dict(disks or {})
         self._options = options
         for name in self._names:
             self.start_server(name)

@@ -38,7 +38,11 @@ class Published:
 
 @final
 class Skipped:
-    """A message without interest: it takes a sequence and is not stored."""
+    """A message without interest: it takes a sequence and is not stored.
+
+    Without a subject, all sequences up to this one are passed over: some of them may have been
+    given out, to messages that are lost.
+    """
 
     __slots__ = ("first_sequence", "header", "subject", "timestamp_ns")
 

@@ -116,6 +116,11 @@ class Follower(Role):
         self._follow(message.sender, now_ns)
         replica = self.replica
         log = replica.log
+        if message.prev_index < log.commit and log.contradicts(
+            message.prev_index, message.prev_term, message.entries
+        ):
+            replica.is_contradicted = True
+            return None
         if not log.accept(message.prev_index, message.prev_term, message.entries):
             self._reject(message)
             return None

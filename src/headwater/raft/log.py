@@ -203,6 +203,20 @@ class RaftLog:
         self.append(entries)
         return True
 
+    def contradicts(self, prev_index: int, prev_term: int, entries: list[Entry]) -> bool:
+        """Whether an entry that is committed here is another one in the log of a leader.
+
+        That cannot be unless a majority has forgotten, and went on with what it had.
+        """
+        known = self.term_at(prev_index)
+        if prev_index <= self.commit and known not in (NO_TERM, prev_term):
+            return True
+        return any(
+            self.term_at(entry.index) not in (NO_TERM, entry.term)
+            for entry in entries
+            if entry.index <= self.commit
+        )
+
     def _without_present(self, entries: list[Entry]) -> list[Entry]:
         for position, entry in enumerate(entries):
             if self.term_at(entry.index) != entry.term:

@@ -311,6 +311,15 @@ class RaftNode:
         """Begin to hand over to another voter. Returns whether that is possible now."""
         return isinstance(self._role, Leader) and self._role.transfer(to, now_ns)
 
+    @property
+    def is_contradicted(self) -> bool:
+        """Whether the leader lacks entries that are committed here.
+
+        A majority has forgotten them, and went on. The driver gives this member's log and state up,
+        and joins the group again as a member that has forgotten (CONSISTENCY.md section 1).
+        """
+        return self._replica.is_contradicted
+
     def best_successor(self) -> str:
         """The live voter that has most of the log of this leader, or no name."""
         return self._role.best_successor() if isinstance(self._role, Leader) else NOBODY

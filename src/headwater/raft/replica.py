@@ -23,6 +23,7 @@ class Replica:
         "durable_term",
         "durable_vote",
         "entropy",
+        "is_contradicted",
         "leader",
         "log",
         "messages",
@@ -62,6 +63,8 @@ class Replica:
         """The hard state that was handed out last."""
         self.messages: list[Message] = []
         self.replies: list[Message] = []
+        self.is_contradicted = False
+        """Whether the leader lacks entries that are committed here."""
 
     @property
     def may_campaign(self) -> bool:

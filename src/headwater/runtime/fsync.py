@@ -183,6 +183,9 @@ class SyncDriver:
 
     def _interval_passed(self) -> None:
         self._report_failure(self._store.flush)
+        if self._store.groups.want_sync():
+            # Entries that groups confirm when they are written count as lost without this.
+            self.commit_wanted()
         self._sync_beside(self._store.begin_sync(), self._finish_interval)
 
     def _finish_interval(self, work: dict[str, LogSync]) -> None:

@@ -90,6 +90,14 @@ def test_a_commit_index_reaches_no_further_than_the_agreement() -> None:
     assert member.node.log.commit == 2
 
 
+def test_a_leader_without_committed_entries_is_neither_followed_nor_confirmed() -> None:
+    member = follower()
+    assert not member.node.is_contradicted
+    assert member.step(Append("b", "a", 3, 1, 1, [entry(3, 2)], 1)) == []
+    assert member.node.is_contradicted
+    assert member.node.log.term_at(2) == 2
+
+
 def test_a_snapshot_of_entries_that_are_there_only_commits_them() -> None:
     member = follower()
     snapshot = Snapshot(3, 2, membership_of("abc"))

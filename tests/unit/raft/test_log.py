@@ -92,6 +92,18 @@ def test_committed_entries_are_never_cut() -> None:
     assert [log.term_at(index) for index in (2, 3)] == [2, 2]
 
 
+def test_a_leader_that_lacks_committed_entries_is_contradicted() -> None:
+    log, _ = log_of(2, 2, 2)
+    log.commit_to(3)
+    assert log.contradicts(2, 3, [])
+    assert log.contradicts(2, 2, entries(3, 3))
+    assert not log.contradicts(2, 2, entries(3, 2))
+    # An entry that is not committed may be another one.
+    assert not log.contradicts(3, 2, entries(4, 3))
+    # The leader may have trimmed its log, or be shorter.
+    assert not log.contradicts(0, 0, [])
+
+
 def test_a_write_vouches_for_nothing_that_was_cut_since() -> None:
     """Also if an equal entry has taken the place: the write of that one is still to come."""
     log, _ = log_of()

@@ -15,6 +15,7 @@ from headwater.jetstream.advisories import ClientDocument
 from headwater.jetstream.api.cluster_documents import GroupState
 from headwater.jetstream.api.documents import StreamState
 from headwater.jetstream.api.snapshot import SnapshotRequest
+from headwater.jetstream.config.stream_checks.checks import Surroundings
 from headwater.jetstream.config.stream_config import Placement, Storage, StreamConfig
 from headwater.jetstream.proposal import Proposal
 from headwater.jetstream.records import StreamSetRecord
@@ -121,6 +122,11 @@ def count_here(account: JetStreamAccount) -> AccountTotals:
     )
 
 
+def find_no_surroundings(account: JetStreamAccount, settings: ApiSettings) -> Surroundings | None:
+    """Find no other surroundings: all streams of an account are here."""
+    return None
+
+
 class Keepers(NamedTuple):
     """The keepers of one server, and its clock."""
 
@@ -134,5 +140,9 @@ class Keepers(NamedTuple):
     find_group: Callable[[str, str], GroupState | None] = find_no_group
     # Has another server lead a stream, by account, name and placement. Raises ApiError.
     hand_over: Callable[[str, str, Placement | None], object] = hand_nothing_over
+    # The streams and limits of an account in the whole cluster; None for those of this server.
+    find_surroundings: Callable[[JetStreamAccount, ApiSettings], Surroundings | None] = (
+        find_no_surroundings
+    )
     # The totals of an account; in a cluster those of all servers.
     count_totals: Callable[[JetStreamAccount], AccountTotals] = count_here

@@ -390,6 +390,10 @@ class StreamApi:
         return state
 
     def _surroundings(self) -> Surroundings:
+        found = self.keepers.find_surroundings(self.account, self.settings)
+        return self._own_surroundings() if found is None else found
+
+    def _own_surroundings(self) -> Surroundings:
         account, limits = self.account, self.account.limits
         return Surroundings(
             streams=account.configs,

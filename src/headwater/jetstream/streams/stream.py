@@ -284,12 +284,15 @@ class Stream(StreamView):
         if isinstance(record, Published):
             self._store_messages(record)
             return
-        if record.first_sequence != self.log.index.next_sequence:
+        next_sequence = self.log.index.next_sequence
+        if record.subject and record.first_sequence != next_sequence:
             self._refuse_misplaced()
         last_id = id_in(record.header)
         entry = (last_id, record.first_sequence, record.timestamp_ns)
         ids = [removed_ids.encode([entry])] if last_id else []
-        self.log.skip(1, record.timestamp_ns, entries=ids)
+        count = record.first_sequence - next_sequence + 1
+        check(count > 0, "a record gives out sequences that are free")
+        self.log.skip(count, record.timestamp_ns, entries=ids)
         self.dedupe.note_messages([record.header], record.first_sequence, [record.timestamp_ns])
 
     def _store_messages(self, record: Published) -> None:

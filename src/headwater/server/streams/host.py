@@ -27,9 +27,11 @@ from headwater.jetstream.api.keepers import (
     Keepers,
     count_here,
     find_no_group,
+    find_no_surroundings,
     hand_nothing_over,
 )
 from headwater.jetstream.api.streams import StreamApi
+from headwater.jetstream.config.stream_checks.checks import Surroundings
 from headwater.jetstream.config.stream_config import Placement
 from headwater.jetstream.consumers.acks import ACK_PREFIX
 from headwater.jetstream.consumers.push import FLOW_PREFIX
@@ -142,9 +144,14 @@ class StreamHost:
         self.api = ApiService(
             self.runners, self.stream_set, self._subscriptions, self._advisories, server.domain
         )
+        self.staging = self._new_staging()
         self._transfers = self._new_transfers()
         # Finds the group of a stream. A server of a cluster has another one.
         self.find_group: Callable[[str, str], GroupState | None] = find_no_group
+        # Likewise finds the streams and the limits of an account in the whole cluster.
+        self.find_surroundings: Callable[[JetStreamAccount, ApiSettings], Surroundings | None] = (
+            find_no_surroundings
+        )
         # Likewise has another server lead a stream.
         self.hand_over: Callable[[str, str, Placement | None], object] = hand_nothing_over
         # Likewise counts the usage of an account.
@@ -165,6 +172,9 @@ class StreamHost:
             has_listener=self._has_listener,
         )
 
+    def _new_staging(self) -> Staging:
+        return Staging(self.files, self._limits, self.runners, self.stream_set, self.api.api_of)
+
     def _new_transfers(self) -> Transfers:
         environment = self._environment
         server = TransferServer(
@@ -177,8 +187,7 @@ class StreamHost:
             self._advisories,
             self._server.domain,
         )
-        staging = Staging(self.files, self._limits, self.runners, self.stream_set, self.api.api_of)
-        return Transfers(server, staging, self._home_of)
+        return Transfers(server, self.staging, self._home_of)
 
     def _new_keepers(self) -> Keepers:
         environment = self._environment
@@ -190,6 +199,7 @@ class StreamHost:
             now_ns=environment.clock.wall_ns,
             find_group=lambda account, stream: self.find_group(account, stream),
             hand_over=lambda *handed: self.hand_over(*handed),
+            find_surroundings=lambda *asked: self.find_surroundings(*asked),
             count_totals=lambda account: self.count_totals(account),
         )
 

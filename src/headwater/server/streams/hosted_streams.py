@@ -271,6 +271,19 @@ class HostedStreams:
         """The replicas on this server, by incarnation."""
         return self._replicas
 
+    def set_aside(self, account_name: str, name: str, incarnation: bytes) -> bool:
+        """Have a stream of this server alone serve nobody, and keep its files. Returns whether it
+        served until now."""
+        key = account_name, name
+        runner = self._runners.find(*key)
+        if self._incarnations.get(key) != incarnation or runner is None:
+            return False
+        del self._incarnations[key]
+        runner.finish_work()
+        self._step_down(runner)
+        self._accounts[account_name].remove_stream(runner.stream)
+        return True
+
     def close(self, closed: Close) -> None:
         """End a stream with its subscriptions, consumers and files, if that incarnation runs.
 

@@ -8,12 +8,13 @@ then. A server that loses its office forgets the entries that are not committed,
 """
 
 from collections.abc import Callable
-from typing import Protocol, final
+from typing import Final, Protocol, final
 
 from headwater.base.invariants import check
 from headwater.jetstream.codec.record_codec import RecordCodec
 from headwater.jetstream.committers import Quorum
 from headwater.jetstream.config.stream_config import StreamConfig
+from headwater.jetstream.records import Skipped
 from headwater.jetstream.snapshots.chunks import SnapshotError
 from headwater.jetstream.snapshots.reader import SnapshotReader
 from headwater.jetstream.snapshots.writer import SnapshotWriter, read_header
@@ -25,6 +26,10 @@ from headwater.server.streams.runners import StreamRunners
 from headwater.store.errors import StoreError
 from headwater.store.log.file_log import FileLog
 from headwater.store.log.message_log import MessageLog
+
+# Sequences that a majority may have given out since its disks were synced, beyond those that the
+# next leader knows to be reserved: more than a stream takes in the longest interval of syncs.
+LOST_MAX: Final = 1 << 26
 
 
 class Consensus(Protocol):
@@ -137,6 +142,7 @@ class StreamReplica:
     """The replica of a stream on this server."""
 
     __slots__ = (
+        "_passes_over",
         "_place",
         "_runners",
         "_sink",
@@ -167,6 +173,8 @@ class StreamReplica:
         self.applied_index = log.applied_entry if isinstance(log, FileLog) else 0
         self.must_refill = isinstance(log, FileLog) and bool(log.must_refill)
         self._sink: _Sink | None = None
+        # The last sequence that a message may have had which a majority has forgotten.
+        self._passes_over = 0
         self.leader = ""
         # Called when the replica has another leader.
         self.role_told: Callable[[StreamReplica], object] = lambda _: None
@@ -257,6 +265,17 @@ class StreamReplica:
 
     # --- snapshots -----------------------------------------------------------------------------
 
+    def distrust(self) -> None:
+        """Give out no sequence any more that a lost message may have had."""
+        log = self.stream.log
+        if isinstance(log, FileLog):
+            self._passes_over = log.reserved_sequence + LOST_MAX
+
+    def give_up(self) -> None:
+        """Have an empty log, which counts for nothing until a snapshot comes. Raises StoreError."""
+        check(self.runner is None, "a leader gives nothing up")
+        self.begin_refill(1)
+
     def open_snapshot(self) -> _Source:
         """Begin to read the state of the stream."""
         return _Source(self)
@@ -308,7 +327,10 @@ class StreamReplica:
             self._note_applied,
             lambda: self._failed(self.stream.log.offline or "a committed entry was not stored"),
         )
-        self.runner = self._place.lead(self.stream, self.quorum)
+        runner = self.runner = self._place.lead(self.stream, self.quorum)
+        if self.stream.look_ahead.next_sequence <= self._passes_over:
+            passed = Skipped(self._passes_over, b"", b"", self._runners.now_ns())
+            runner.propose_unawaited([passed])
 
     def end_leading(self) -> None:
         """Follow from now on."""

@@ -121,6 +121,13 @@ class GroupLogs:
         for log in touched.values():
             log.forget_recent()
 
+    def want_sync(self) -> bool:
+        """Have the next commit bring all portions to the disk. Returns whether one is missing."""
+        numbers = self.numbers
+        if numbers.synced < numbers.saved and not self.offline:
+            numbers.sync_wanted = numbers.saved
+        return numbers.sync_wanted > numbers.synced
+
     def confirm_synced(self, number: int) -> None:
         """Count the portions up to a number as being on the disk."""
         self.numbers.synced = max(self.numbers.synced, number)

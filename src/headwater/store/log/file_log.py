@@ -611,6 +611,11 @@ class FileLog(MessageLog):
             self.journal.write([(LOST, encode_ranges(ranges))])
         super().note_lost(ranges)
 
+    @property
+    def reserved_sequence(self) -> int:
+        """The last sequence that may have been given out, whatever a crash has cost."""
+        return self._stream_file.reserved
+
     def continue_above_reservation(self) -> None:
         """Give out no sequence that may have been given out before: a crash may have cost some."""
         self.lose_sequences(self._stream_file.reserved)

@@ -16,6 +16,7 @@ from headwater.jetstream.meta.decisions import decide_describe, decide_repairs, 
 from headwater.jetstream.meta.placement import PlacementRules
 from headwater.jetstream.meta.records import ReplicasSettled, ServerDescribed
 from headwater.runtime.environment import Scheduler
+from headwater.server.cluster.assignment.adoption import Adoption
 from headwater.server.cluster.assignment.answers import ANONYMOUS, OrderedAnswers, client_of
 from headwater.server.cluster.assignment.assigned_streams import AssignedStreams
 from headwater.server.cluster.assignment.elections import Elections
@@ -28,7 +29,7 @@ from headwater.server.cluster.assignment.stream_lists import LISTS, StreamLists
 from headwater.server.cluster.assignment.system_requests import SystemRequests
 from headwater.server.cluster.assignment.usage import UsageReports
 from headwater.server.cluster.consensus.driver import ConsensusDriver
-from headwater.server.cluster.consensus.notices import DESCRIPTION, MEMBERS
+from headwater.server.cluster.consensus.notices import DESCRIPTION, MEMBERS, STREAMS
 from headwater.server.core.accounts import Accounts
 from headwater.server.log import Log
 from headwater.server.streams.host import StreamHost
@@ -45,6 +46,7 @@ class ClusterStreams:
         "_driver",
         "_may_lack_servers",
         "_own",
+        "adoption",
         "assigned",
         "elections",
         "groups",
@@ -119,6 +121,7 @@ class ClusterStreams:
         self.lists = StreamLists(
             described, host, meta, leader_of, is_alive, links, entropy, scheduler
         )
+        self.adoption = Adoption(described.name, meta, driver, host, scheduler, log)
         self.usage = UsageReports(host, meta, driver, scheduler, now_ns)
         self._connect(host, encode_record(described))
 
@@ -153,15 +156,20 @@ class ClusterStreams:
         notices = self._driver.notices
         notices.register(DESCRIPTION, self._server_described, lambda: (described,))
         notices.register(MEMBERS, self._members_reported)
+        notices.register(STREAMS, self.adoption.told)
+        host.staging.restored = self.adoption
+        host.find_surroundings = self.requests.surroundings
 
     def start(self) -> None:
-        """Follow the assignments that this server knows, and report its usage."""
+        """Follow the assignments that this server knows, and report its streams and its usage."""
         self.assigned.start()
+        self.adoption.look()
         self.usage.start()
 
     def stop(self) -> None:
         """Report nothing any more."""
         self.usage.stop()
+        self.adoption.stop()
 
     def _meta_changed(self) -> None:
         """Describe servers to the meta group, repair streams, and decide requests that wait."""
@@ -176,8 +184,10 @@ class ClusterStreams:
         self.requests.decide_waiting()
 
     def _servers_changed(self, removed: str) -> None:
-        """Note that a server has come or was removed: streams may need another one."""
+        """Note that a server has come or was removed, or that another one leads the meta group:
+        streams may need another server."""
         self._may_lack_servers = True
+        self.adoption.look()
         if removed:
             self.elections.server_removed(removed)
             # The server is admitted again if it connects again.

@@ -231,6 +231,13 @@ class MetaMachine:
             raise StoreError(f"{self._path} cannot be written: {error}") from error
         self.durable_index = index
 
+    def distrust(self) -> None:
+        """Go on with the assignments that are known: streams without one are told again."""
+
+    def give_up(self) -> None:
+        """Apply nothing until the next snapshot replaces the state and its file."""
+        self.applied_index = self.durable_index = 0
+
     # --- snapshots -----------------------------------------------------------------------------
 
     def open_snapshot(self) -> _Snapshot:

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple, final
 from headwater.base.entropy import Entropy
 from headwater.base.sliced import at_once
 from headwater.jetstream import error_codes
+from headwater.jetstream.account import JetStreamAccount
 from headwater.jetstream.api.clustering import find_server, read_peer
 from headwater.jetstream.api.documents import (
     NAMES_MAX,
@@ -20,6 +21,7 @@ from headwater.jetstream.api.documents import (
     StreamNamesRequest,
     StreamNamesResponse,
 )
+from headwater.jetstream.api.keepers import ApiSettings
 from headwater.jetstream.api.operation import Operation, Request
 from headwater.jetstream.api.streams import StreamApi, is_empty_request, refuse_unsupported
 from headwater.jetstream.config.stream_checks.checks import (
@@ -140,7 +142,7 @@ class MetaRequests:
             count = len(assignments.streams_of(account.name))
             if 0 < account.limits.max_streams <= count:
                 raise ApiError.of(error_codes.MAXIMUM_STREAMS_LIMIT)
-        config = check_new(wanted, self._surroundings(api))
+        config = check_new(wanted, self.surroundings(api.account, api.settings))
         if there is not None:
             asked.pass_on(there)
             return []
@@ -159,7 +161,9 @@ class MetaRequests:
         wanted = api.read(request.body, StreamRequest)
         there = self._meta.assignments.get(api.account.name, request.stream_name)
         old = None if there is None else there.config
-        config = check_update(old, wanted, self._surroundings(api), request.stream_name)
+        config = check_update(
+            old, wanted, self.surroundings(api.account, api.settings), request.stream_name
+        )
         if there is None:
             raise ApiError.of(error_codes.STREAM_NOT_FOUND)
         refuse_unsupported(config)
@@ -213,9 +217,10 @@ class MetaRequests:
 
     # --- surroundings --------------------------------------------------------------------------
 
-    def _surroundings(self, api: StreamApi) -> Surroundings:
-        streams = self._meta.assignments.streams_of(api.account.name)
-        limits = api.account.limits
+    def surroundings(self, account: JetStreamAccount, settings: ApiSettings) -> Surroundings:
+        """The streams and the limits of an account, in the whole cluster."""
+        streams = self._meta.assignments.streams_of(account.name)
+        limits = account.limits
 
         def check_reservation(config: StreamConfig, old: StreamConfig | None) -> None:
             if 0 < limits.max_consumers < config.max_consumers:
@@ -239,7 +244,7 @@ class MetaRequests:
             max_bytes_required=limits.max_bytes_required,
             memory_max_stream_bytes=limits.memory_max_stream_bytes,
             store_max_stream_bytes=limits.storage_max_stream_bytes,
-            duplicate_window_max_ns=api.settings.duplicate_window_max_ns,
+            duplicate_window_max_ns=settings.duplicate_window_max_ns,
             is_clustered=True,
         )
 

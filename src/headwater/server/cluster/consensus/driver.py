@@ -11,7 +11,7 @@ the meta group of all servers is the group of that birth. Its leader admits furt
 """
 
 from collections.abc import Callable
-from typing import Final, Protocol, final
+from typing import Final, final
 
 from headwater.base.clock import NS_PER_S, Clock
 from headwater.base.entropy import Entropy
@@ -36,6 +36,7 @@ from headwater.server.cluster.consensus.cluster_file import ClusterFile
 from headwater.server.cluster.consensus.compaction import Compaction, compact_grown
 from headwater.server.cluster.consensus.doubts import Doubts, decode_doubts, encode_doubts
 from headwater.server.cluster.consensus.frames import (
+    Links,
     MalformedFrame,
     decode_frame,
     encode_messages,
@@ -56,7 +57,7 @@ from headwater.server.cluster.consensus.machine import (
     NoState,
     SnapshotSink,
 )
-from headwater.server.cluster.consensus.membership import next_membership
+from headwater.server.cluster.consensus.membership import Admission
 from headwater.server.cluster.consensus.notices import Notices
 from headwater.server.cluster.consensus.peers import (
     PEERS_MAX,
@@ -72,7 +73,7 @@ from headwater.server.cluster.consensus.transfers import (
     REFUSED,
     IncomingSnapshots,
     OutgoingSnapshots,
-    decode_piece,
+    take_piece,
 )
 from headwater.server.log import Log
 from headwater.store.errors import StoreError
@@ -93,27 +94,12 @@ REFUSAL_DELAY_S: Final = 0.1
 log then has the reason too."""
 
 
-class Links(Protocol):
-    """The connections to other servers, by their names."""
-
-    def send_consensus(self, peer: str, payload: bytes) -> None:
-        """Send a payload on the consensus connection, if it is open."""
-        ...
-
-    def send_catch_up(self, peer: str, payload: bytes) -> None:
-        """Send a payload on the connection for messages and catch-up, if it is open."""
-        ...
-
-    def disconnect(self, peer: str, reason: str) -> None:
-        """Close the connections to a server. It may connect again."""
-        ...
-
-
 @final
 class ConsensusDriver:
     """The groups of a server, driven."""
 
     __slots__ = (
+        "_admission",
         "_birth",
         "_clock",
         "_commit",
@@ -121,7 +107,6 @@ class ConsensusDriver:
         "_complete",
         "_doubts",
         "_entropy",
-        "_expelled",
         "_facts",
         "_file",
         "_greeted",
@@ -207,8 +192,7 @@ class ConsensusDriver:
         self._doubts = Doubts(name)
         # Servers that have greeted, and are not refused.
         self._greeted: set[str] = set()
-        # Servers that an operator has removed, and that have not connected again since.
-        self._expelled: set[str] = set()
+        self._admission = Admission()
         # The reason for which a server was refused last, so that each is logged once.
         self._refused: dict[str, str] = {}
         self._meta: bytes | None = None
@@ -317,7 +301,7 @@ class ConsensusDriver:
             return
         try:
             if payload[:1] in (OFFER, CHUNK, GOT, REFUSED):
-                self._take_piece(peer, payload)
+                take_piece(self._incoming, self._outgoing, peer, payload)
                 return
             for identity, message in decode_frame(payload, peer, self._name):
                 if not isinstance(message, InstallSnapshot):
@@ -328,18 +312,6 @@ class ConsensusDriver:
         except PeerError as error:
             self._refuse(peer, f"a malformed frame: {error.reply}")
         self._plan_turn()
-
-    def _take_piece(self, peer: str, payload: bytes) -> None:
-        kind = payload[:1]
-        piece, rest = decode_piece(payload)
-        if kind == OFFER:
-            self._incoming.offered(peer, piece)
-        elif kind == CHUNK:
-            self._incoming.received(peer, piece, rest)
-        elif kind == GOT:
-            self._outgoing.confirmed(peer, piece)
-        else:
-            self._outgoing.refused(peer, piece, rest.decode(errors="replace"))
 
     def _open_sink(self, identity: bytes) -> SnapshotSink | None:
         machine = self._machines.get(identity)
@@ -382,7 +354,7 @@ class ConsensusDriver:
             self._is_doubtful = True
             self._groups.forget(now_ns)
         self._greeted.add(peer)
-        self._expelled.discard(peer)
+        self._admission.connected(peer)
         self._groups.connected(peer, now_ns)
         for payload in self.notices.first():
             self._links.send_consensus(peer, payload)
@@ -492,13 +464,7 @@ class ConsensusDriver:
         if meta is None or self._meta is None or not meta.is_ready or not self._greeted:
             return
 
-        def has_whole_log(peer: str) -> bool:
-            progress = meta.progress_of(peer)
-            return progress is not None and progress.match >= meta.log.commit
-
-        target = next_membership(
-            meta.membership, self._greeted, has_whole_log, frozenset(self._expelled)
-        )
+        target = self._admission.next_members(meta, self._greeted)
         if target is not None:
             self._groups.propose_membership(self._meta, target, now_ns)
 
@@ -512,16 +478,14 @@ class ConsensusDriver:
         if not self._doubts.own:
             return None
 
-        def electors_of(identity: bytes) -> tuple[str, ...]:
-            node = self._groups.node(identity)
-            return () if node is None or node.leader else node.membership.electors()
-
-        due, deadline_ns = self._doubts.due(electors_of, now_ns)
+        due, deadline_ns = self._doubts.due(self._groups.electors_without_leader, now_ns)
         for identity in due:
             self._log.error(
                 f"Group {identity.hex()}: a majority of its servers may have forgotten what they "
                 "confirmed. They vote with what they have; confirmed changes may be lost."
             )
+            if (machine := self._machines.get(identity)) is not None:
+                machine.distrust()
             self._groups.resume_voting(identity, now_ns)
             self._plan_turn()
         return deadline_ns
@@ -574,6 +538,26 @@ class ConsensusDriver:
             self._commit()
         self._plan_turn()
 
+    def _refill(self, identity: bytes) -> None:
+        """Give up a log and a state that contradict the leader, and join the group again."""
+        node, machine = self._groups.node(identity), self._machines.get(identity)
+        if node is None or machine is None:
+            return
+        self._log.error(
+            f"Group {identity.hex()}: entries up to {node.log.commit} were confirmed here, and the "
+            f"leader {node.leader!r} has lost some of them. Its state replaces that of this server."
+        )
+        mode = self._logs[identity].mode
+        try:
+            machine.give_up()
+        except StoreError as error:
+            self.machine_failed(identity, f"its state cannot be given up: {error}")
+            return
+        self.remove_group(identity)
+        log, _ = create_log(self._logs, identity, mode, blank(), may_have_forgotten=True)
+        self._commit()
+        self._add(identity, blank(), GroupStorage(log), True, machine)
+
     def node(self, identity: bytes) -> RaftNode | None:
         """This server's member of a group, to look at."""
         return self._groups.node(identity)
@@ -608,7 +592,7 @@ class ConsensusDriver:
     def expel(self, server: str) -> None:
         """Have a server leave the meta group, because an operator has removed it."""
         if server != self._name:
-            self._expelled.add(server)
+            self._admission.remove(server)
             self._plan_turn()
 
     def transfer_meta(self, to: str) -> bool:
@@ -656,6 +640,9 @@ class ConsensusDriver:
             self._carry_out(portion)
             is_saved |= bool(portion.writes)
             self._finish_written(now_ns)
+        contradicted, self._groups.contradicted = self._groups.contradicted, {}
+        for identity in contradicted:
+            self._refill(identity)
         for identity in sorted(self._complete):
             # The log of the group had all entries of the snapshot by then.
             machine = self._machines.get(identity)

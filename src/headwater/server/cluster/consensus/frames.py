@@ -9,7 +9,7 @@ votes, not one for each group. The link adds length and checksum of a frame.
 
 from collections.abc import Iterable, Iterator
 from struct import Struct
-from typing import Final
+from typing import Final, Protocol
 
 from headwater.base.errors import PeerError
 from headwater.raft.codec import decode, encode
@@ -64,3 +64,19 @@ def decode_frame(frame: bytes, sender: str, to: str) -> Iterator[tuple[bytes, Me
         if at > end:
             raise MalformedFrame("a frame ends within a message")
         yield group, decode(frame[begin:at], sender, to)
+
+
+class Links(Protocol):
+    """The connections to other servers, by their names."""
+
+    def send_consensus(self, peer: str, payload: bytes) -> None:
+        """Send a payload on the consensus connection, if it is open."""
+        ...
+
+    def send_catch_up(self, peer: str, payload: bytes) -> None:
+        """Send a payload on the connection for messages and catch-up, if it is open."""
+        ...
+
+    def disconnect(self, peer: str, reason: str) -> None:
+        """Close the connections to a server. It may connect again."""
+        ...

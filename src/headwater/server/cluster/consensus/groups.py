@@ -90,6 +90,7 @@ class Groups:
         "_memory_number",
         "_name",
         "_unwritten",
+        "contradicted",
         "forgotten",
         "unknown_messages",
     )
@@ -109,6 +110,8 @@ class Groups:
         self._unwritten: list[tuple[Portion, int]] = []
         self.forgotten: set[bytes] = set()
         """The groups in which this server neither votes nor confirms."""
+        self.contradicted: dict[bytes, None] = {}
+        """The groups whose leader lacks entries that are committed here."""
         self.unknown_messages = 0
         """Messages for groups that this server has no member of, for monitoring."""
 
@@ -151,6 +154,11 @@ class Groups:
         member = self._members[identity]
         self._changed[identity] = member
         return member.node.propose_membership(target, now_ns)
+
+    def electors_without_leader(self, identity: bytes) -> tuple[str, ...]:
+        """The members that elect the leader of a group that has none; no names for others."""
+        node = self.node(identity)
+        return () if node is None or node.leader else node.membership.electors()
 
     def transfer_leadership(self, identity: bytes, to: str, now_ns: int) -> bool:
         """Begin to hand a group over. Returns whether that is possible now."""
@@ -262,6 +270,8 @@ class Groups:
             return
         member.node.step(message, now_ns)
         self._changed[identity] = member
+        if member.node.is_contradicted:
+            self.contradicted[identity] = None
 
     # --- time -----------------------------------------------------------------------------------
 

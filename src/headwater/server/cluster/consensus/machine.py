@@ -77,6 +77,14 @@ class GroupMachine(Protocol):
         """Bring `durable_index` forward, now or soon, because the log has grown."""
         ...
 
+    def distrust(self) -> None:
+        """Note that entries may be missing that were confirmed: a majority has forgotten them."""
+        ...
+
+    def give_up(self) -> None:
+        """Have no state that counts, durably, until a snapshot comes. Raises StoreError."""
+        ...
+
     def open_snapshot(self) -> SnapshotSource:
         """Begin to read the state. Raises StoreError."""
         ...
@@ -134,6 +142,13 @@ class NoState:
     def make_durable(self) -> None:
         """Give up entries at once: they have no effects."""
         self.durable_index = self.applied_index
+
+    def distrust(self) -> None:
+        """Have no state that could contradict lost entries."""
+
+    def give_up(self) -> None:
+        """Begin again."""
+        self.applied_index = self.durable_index = 0
 
     def open_snapshot(self) -> "NoState":
         """Be a snapshot without pieces."""

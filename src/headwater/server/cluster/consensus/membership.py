@@ -6,8 +6,38 @@ only when an operator removes it.
 """
 
 from collections.abc import Callable, Iterable
+from typing import final
 
 from headwater.raft.membership import MEMBERS_MAX, Membership, membership_of
+from headwater.raft.node import RaftNode
+
+
+@final
+class Admission:
+    """The servers that the leader of the meta group admits."""
+
+    __slots__ = ("_removed",)
+
+    def __init__(self) -> None:
+        # Servers that an operator has removed, and that have not connected again since.
+        self._removed: set[str] = set()
+
+    def remove(self, server: str) -> None:
+        """Have a server leave, because an operator says so."""
+        self._removed.add(server)
+
+    def connected(self, server: str) -> None:
+        """Admit a server again that was removed and has come back."""
+        self._removed.discard(server)
+
+    def next_members(self, meta: RaftNode, present: Iterable[str]) -> Membership | None:
+        """The next membership of the meta group that this server leads, or None."""
+
+        def has_whole_log(peer: str) -> bool:
+            progress = meta.progress_of(peer)
+            return progress is not None and progress.match >= meta.log.commit
+
+        return next_membership(meta.membership, present, has_whole_log, frozenset(self._removed))
 
 
 def next_membership(

@@ -11,6 +11,7 @@ from typing import Final, final
 DESCRIPTION: Final = b"\x06"
 MEMBERS: Final = b"\x07"
 USAGE: Final = b"\x08"
+STREAMS: Final = b"\x09"
 
 # Takes a notice of a server, by its name. Raises PeerError.
 Take = Callable[[str, bytes], object]

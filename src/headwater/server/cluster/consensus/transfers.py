@@ -242,3 +242,19 @@ class IncomingSnapshots:
         """Give up what has come from a server that is lost."""
         for group in [group for group, each in self._receivings.items() if each.sender == sender]:
             self.discard(group)
+
+
+def take_piece(
+    incoming: IncomingSnapshots, outgoing: OutgoingSnapshots, peer: str, payload: bytes
+) -> None:
+    """Take a piece of a snapshot, or an answer to one. Raises PeerError."""
+    kind = payload[:1]
+    piece, rest = decode_piece(payload)
+    if kind == OFFER:
+        incoming.offered(peer, piece)
+    elif kind == CHUNK:
+        incoming.received(peer, piece, rest)
+    elif kind == GOT:
+        outgoing.confirmed(peer, piece)
+    else:
+        outgoing.refused(peer, piece, rest.decode(errors="replace"))

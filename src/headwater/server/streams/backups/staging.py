@@ -5,7 +5,7 @@ next start removes the log.
 """
 
 from collections.abc import Callable, Sequence
-from typing import final
+from typing import Protocol, final
 
 from headwater.jetstream import error_codes
 from headwater.jetstream.account import JetStreamAccount
@@ -27,11 +27,38 @@ from headwater.store.log.message_log import MessageLog
 from headwater.store.store import SyncMode
 
 
+class RestoredStreams(Protocol):
+    """The place of restored streams among those of the cluster."""
+
+    def begin_restored(self, account: str, config: StreamConfig) -> StreamConfig:
+        """The configuration with which a stream begins on this server."""
+        ...
+
+    def when_whole(self, account: str, name: str, answer: Callable[[], object]) -> None:
+        """Answer the end of a restore when the stream has the configuration that was asked for."""
+        ...
+
+
+@final
+class OwnStreams:
+    """The restored streams of a server that is in no cluster: they are whole at once."""
+
+    __slots__ = ()
+
+    def begin_restored(self, account: str, config: StreamConfig) -> StreamConfig:
+        """The configuration as it is."""
+        return config
+
+    def when_whole(self, account: str, name: str, answer: Callable[[], object]) -> None:
+        """Answer at once."""
+        answer()
+
+
 @final
 class Staging:
     """Makes streams of logs that were filled from backups."""
 
-    __slots__ = ("_api_of", "_files", "_limits", "_runners", "_stream_set")
+    __slots__ = ("_api_of", "_files", "_limits", "_runners", "_stream_set", "restored")
 
     def __init__(
         self,
@@ -41,6 +68,8 @@ class Staging:
         stream_set: StreamSetRunner,
         api_of: Callable[[str], StreamApi],
     ) -> None:
+        # A server of a cluster has another one.
+        self.restored: RestoredStreams = OwnStreams()
         self._files = files
         self._limits = limits
         self._runners = runners
@@ -105,12 +134,16 @@ class Staging:
             try:
                 # Other streams may have been created since the restore began.
                 self.check_creatable(account, config)
-                proposal = self._files.decide_restored(account.name, config, created_ns, consumers)
+                begun = self.restored.begin_restored(account.name, config)
+                proposal = self._files.decide_restored(account.name, begun, created_ns, consumers)
             except ApiError as error:
                 answered.refuse(error)
                 return None
-            proposal.effects += (answered,)
+            proposal.effects += (Answered(respond, answered.refuse),)
             return proposal
+
+        def respond(removed: int) -> None:
+            self.restored.when_whole(account.name, config.name, lambda: answered.respond(removed))
 
         self._stream_set.request(decide)
 
