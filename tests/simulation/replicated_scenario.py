@@ -143,17 +143,20 @@ class ReplicatedScenario:
         )
         # Clients of a stream on one server are not told of others.
         cluster = replace(options.cluster, no_advertise=self.shape.replicas == 1)
-        return replace(options, jetstream=jetstream, cluster=cluster)
+        tags = (options.server_name,)
+        return replace(options, jetstream=jetstream, cluster=cluster, server_tags=tags)
 
     # --- the beginning -------------------------------------------------------------------------
 
     async def _create_streams(self) -> None:
         client = await self.connected(0)
-        settings = {
+        settings: dict[str, object] = {
             "num_replicas": self.shape.replicas,
             "allow_direct": True,
             "duplicate_window": DUPLICATE_WINDOW_S * NS_PER_S,
         }
+        if self.shape.replicas == 1:
+            settings["placement"] = {"tags": [self.cluster.names[0]]}
         configs: dict[str, dict[str, object]] = {
             LOG: {"subjects": ["log.>"], "allow_atomic": True},
             WORK: {"subjects": ["work.>"], "retention": "workqueue"},

@@ -23,6 +23,9 @@ SHAPES = {
     "always": Shape(),
     "interval": Shape(sync_always=False),
     "five servers": Shape(servers=5),
+    "three replicas": Shape(replicas=3),
+    "three replicas, interval": Shape(replicas=3, sync_always=False),
+    "five replicas": Shape(servers=5, replicas=5),
 }
 
 
@@ -88,7 +91,11 @@ def test_replies_before_the_commit_are_found(monkeypatch: pytest.MonkeyPatch) ->
     _reply_before_the_commit(monkeypatch)
     with pytest.raises(BrokenPromise) as caught:
         run_seeds(SEEDS_FOR_PLANTED_BUGS, Shape(blackout=1.0))
-    assert {*caught.value.rules} & {"acked messages are there once", "no sequence is given twice"}
+    assert {*caught.value.rules} & {
+        "acked messages are there once",
+        "no sequence is given twice",
+        "double acks are final",
+    }
 
 
 def test_replies_before_the_commit_do_not_show_while_nothing_fails(
