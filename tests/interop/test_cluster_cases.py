@@ -20,7 +20,7 @@ from tests.interop.stage import CLUSTER_MASKS, Stage
 from tests.kit.server_process import HEADWATER, ORACLE, Program
 
 PROGRAMS = {program.name: program for program in (ORACLE, HEADWATER)}
-SUBJECT = PROGRAMS[os.environ.get("INTEROP_SUBJECT", ORACLE.name)]
+SUBJECT = PROGRAMS[os.environ.get("INTEROP_SUBJECT", HEADWATER.name)]
 IS_ALL = os.environ.get("INTEROP_SHARE") == "1"
 SHARE = 1 if IS_ALL else 3
 """One case of so many runs, and none that stops servers of its own: such cases take seconds."""

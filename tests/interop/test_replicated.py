@@ -27,7 +27,7 @@ from tests.interop.verdict import report_of
 from tests.kit.server_process import HEADWATER, ORACLE
 
 PROGRAMS = {program.name: program for program in (ORACLE, HEADWATER)}
-SUBJECT = PROGRAMS[os.environ.get("INTEROP_SUBJECT", ORACLE.name)]
+SUBJECT = PROGRAMS[os.environ.get("INTEROP_SUBJECT", HEADWATER.name)]
 SHARE = int(os.environ.get("INTEROP_SHARE", "32"))
 """One case of so many runs."""
 ORACLE_LOOKS_MAX = 3

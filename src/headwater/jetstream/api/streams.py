@@ -337,6 +337,8 @@ class StreamApi:
         """The reply to the client that restored a stream."""
         response = StreamCreateResponse()
         describe(response, self._info(stream))
+        # As in nats-server, this one reply tells nothing of the stream's servers.
+        response.cluster = None
         return response
 
     # --- messages ------------------------------------------------------------------------------

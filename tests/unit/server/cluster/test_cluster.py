@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from headwater.server.cluster.cluster import HANDSHAKES_MAX
-from headwater.server.cluster.consensus.driver import ConsensusDriver, Links
+from headwater.server.cluster.consensus.driver import ConsensusDriver
+from headwater.server.cluster.consensus.frames import Links
 from headwater.server.cluster.listener import PeerListener
 from headwater.server.cluster.pulse import CHALLENGE_S
 from headwater.server.configuration.options import Options

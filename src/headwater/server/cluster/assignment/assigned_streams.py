@@ -162,7 +162,9 @@ class AssignedStreams:
                 self._update(change.after, record.answer)
             elif change.after is not None:
                 self._follow_servers(change.after)
-        if isinstance(record, ReplicasChanged | ServerRemoved | ServerDescribed):
+        if isinstance(record, ReplicasChanged | ServerRemoved | ServerDescribed) or (
+            isinstance(record, StreamAssigned) and len(record.replicas) < record.config.num_replicas
+        ):
             self.servers_changed(record.name if isinstance(record, ServerRemoved) else "")
         if isinstance(record, ReplicasChanged | ServerRemoved):
             self._answer_change(record.answer)
