@@ -395,7 +395,12 @@ class ApiService:
                 reply_to(operation.response(error=ErrorDocument.of(error)), True)
 
         only_looks = operation.response is StreamInfoResponse
-        runner = self._runners.of(account.name, request.stream_name)
+        runner = self._runners.find(account.name, request.stream_name)
+        if runner is None:
+            # Another server leads the stream since the call came here.
+            error = ErrorDocument.of(ApiError.of(error_codes.CLUSTER_NOT_AVAIL))
+            reply_to(operation.response(error=error), True)
+            return
         runner.request(StreamRequest(deciding, refuse))
 
     def update_stream(
@@ -496,10 +501,11 @@ class ApiService:
         sequence = awaited_sequence(body)
         api = self._apis.get(account.name)
         stream = None if api is None else api.account.streams.get(stream_name)
-        if stream is None or sequence <= stream.visible_sequence:
+        runner = self._runners.find(account.name, stream_name)
+        if stream is None or runner is None or sequence <= stream.visible_sequence:
             self._runners.when_free(account.name, stream_name, answer)
         else:
-            self._runners.of(account.name, stream_name).reads.add(sequence, answer)
+            runner.reads.add(sequence, answer)
 
     def _system_handler(self, account: Account) -> Handler:
         def handle(

@@ -198,6 +198,13 @@ class AssignedStreams:
             return server if self._driver.is_alive(server) else ""
         return self._driver.leader_of(assignment.incarnation)
 
+    def is_led_here(self, assignment: StreamAssignment) -> bool:
+        """Whether this server leads a stream and serves its clients."""
+        config = self._streams.led_config(assignment.account, assignment.name)
+        return config is not None and self._streams.runs(
+            assignment.account, assignment.name, assignment.incarnation
+        )
+
     def led_since(self, incarnation: bytes) -> int:
         """The time since which this server leads a group; 0 if it does not."""
         return self._led_since.get(incarnation, 0)

@@ -137,6 +137,7 @@ class ClusterStreams:
             self.system,
             lambda account: account is accounts.system,
             self.assigned.leader_of,
+            self.assigned.is_led_here,
             self._driver.is_alive,
             links,
             scheduler,

@@ -74,6 +74,7 @@ class RequestRouter:
     __slots__ = (
         "_api",
         "_is_alive",
+        "_is_led_here",
         "_is_system",
         "_leader_of",
         "_links",
@@ -94,6 +95,7 @@ class RequestRouter:
         system: SystemRequests,
         is_system: Callable[[Account], bool],
         leader_of: Callable[[StreamAssignment], str],
+        is_led_here: Callable[[StreamAssignment], bool],
         is_alive: Callable[[str], bool],
         links: Links,
         scheduler: Scheduler,
@@ -105,6 +107,7 @@ class RequestRouter:
         self._system = system
         self._is_system = is_system
         self._leader_of = leader_of
+        self._is_led_here = is_led_here
         self._is_alive = is_alive
         self._links = links
         self._scheduler = scheduler
@@ -169,7 +172,8 @@ class RequestRouter:
         """Have the leader of a stream answer. A stream without a leader answers nothing."""
         leader = self._leader_of(there)
         if leader == self._name:
-            return False
+            # A leader that was elected a moment ago does not serve yet.
+            return not self._is_led_here(there)
         if leader and _is_of_client(call):
             self._forward(leader, call)
         return True
@@ -211,7 +215,8 @@ class RequestRouter:
         """Have the leader of a stream answer a call that the meta group has no change for."""
         leader = self._leader_of(there)
         if leader == self._name:
-            self._api.answer_here(call)
+            if self._is_led_here(there):
+                self._api.answer_here(call)
         elif leader:
             self._forward(leader, call)
 
@@ -231,7 +236,7 @@ class RequestRouter:
         if self._meta.is_leading or not name.startswith(_CREATE):
             return False
         there = self._meta.assignments.get(call.account.name, name[len(_CREATE) :])
-        return there is not None and self._leader_of(there) == self._name
+        return there is not None and self._is_led_here(there)
 
     # --- frames --------------------------------------------------------------------------------
 

@@ -38,3 +38,13 @@ def test_a_stream_whose_servers_are_gone_is_offline(operation: str, code: int) -
     for name in world.nodes:
         (reply,) = world.replies(name, operation)
         assert reply["error"]["err_code"] == code
+
+
+def test_a_create_that_is_repeated_gets_the_answer_of_the_first() -> None:
+    world = AgreeingCluster()
+    first = world.create("s1", "S")
+    for name in world.nodes:
+        again = world.create(name, "S")
+        assert "error" not in again
+        assert again["config"] == first["config"]
+        assert again["created"] == first["created"]
