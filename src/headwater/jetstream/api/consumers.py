@@ -119,7 +119,8 @@ def _asked(api: StreamApi, request: Request) -> ConsumerRequest:
 def _making(
     api: StreamApi, asked: ConsumerRequest, config: ConsumerConfig, header: bytes
 ) -> Answering:
-    if config.num_replicas > 1:
+    group = api.keepers.find_group(api.account.name, asked.stream_name)
+    if config.num_replicas > 1 and group is None:
         raise ApiError.of(error_codes.STREAM_REPLICAS_NOT_SUPPORTED)
     stream = api.account.stream(asked.stream_name)
     config = as_it_sources(config, stream.config, api.keepers.generate_name)

@@ -170,7 +170,10 @@ class StreamApi:
             self._check_stream_count()
         config = check_new(asked, self._surroundings())
         if stream is not None:
-            return self.describe_created(stream)
+            response = self.describe_created(stream)
+            # As in nats-server, servers of a cluster tell an equal create from the first one.
+            response.did_create = response.cluster is None
+            return response
         refuse_unsupported(config)
         try:
             proposal = self.keepers.streams.decide_creation(account, config)
@@ -180,7 +183,7 @@ class StreamApi:
             proposal, lambda _: self.describe_created(account.stream(config.name)), _not_created
         )
 
-    def describe_created(self, stream: Stream) -> Response:
+    def describe_created(self, stream: Stream) -> StreamCreateResponse:
         """The answer to the creation of a stream."""
         response = StreamCreateResponse(did_create=True)
         describe(response, self._info(stream))

@@ -328,4 +328,15 @@ def with_server_metadata(config: StreamConfig, version: str, level: int) -> Stre
 
 def identical(old: StreamConfig, new: StreamConfig) -> bool:
     """Whether creating `new` in place of `old` changes nothing but the server's own metadata."""
-    return with_required_level(old) == with_required_level(new)
+    return _without_empty_tags(with_required_level(old)) == _without_empty_tags(
+        with_required_level(new)
+    )
+
+
+def _without_empty_tags(config: StreamConfig) -> StreamConfig:
+    """A configuration without an empty list of tags, which records and files do not keep."""
+    placement = config.placement
+    if placement is None or placement.tags:
+        return config
+    kept = msgspec.structs.replace(placement, tags=None)
+    return msgspec.structs.replace(config, placement=None if kept == Placement() else kept)
