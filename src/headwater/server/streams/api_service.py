@@ -193,6 +193,11 @@ class ApiService:
         for api in self._apis.values():
             api.settings = settings
 
+    @property
+    def is_stopped(self) -> bool:
+        """Whether calls are not answered any more."""
+        return self._is_stopped
+
     def stop(self) -> None:
         """Leave calls that wait for a later turn unanswered: the streams are closed."""
         self._is_stopped = True

@@ -43,6 +43,13 @@ from headwater.server.streams.routing import Call
 NO_LEADER_S: Final = 0.5
 # Calls that wait to be told so. More of them are told at once.
 WAITING_MAX: Final = 10_000
+# A call whose stream has no leader is tried again after this time, this many times: that is longer
+# than an election takes whose servers are all there.
+TRY_S: Final = 0.05
+TRIES: Final = 20
+# Calls that wait to be tried again, and the size of each. Others are not answered.
+TRIED_MAX: Final = 1_000
+TRIED_BYTES_MAX: Final = 16 * 1024
 
 _CREATE: Final = "STREAM.CREATE."
 _CONSUMER: Final = "CONSUMER."
@@ -83,6 +90,7 @@ class RequestRouter:
         "_requests",
         "_scheduler",
         "_system",
+        "_tried",
         "_waiting",
     )
 
@@ -112,15 +120,25 @@ class RequestRouter:
         self._links = links
         self._scheduler = scheduler
         self._waiting = 0
+        self._tried = 0
+
+    @property
+    def waiting(self) -> int:
+        """The number of calls that wait for a leader."""
+        return self._waiting + self._tried
 
     def route(self, call: Call) -> bool:
         """Have another server answer a call, or the meta group. Returns whether it will."""
+        return self._route(call, TRIES)
+
+    def _route(self, call: Call, tries: int) -> bool:
+        """As `route`; a call whose stream has no leader is tried again so many times."""
         name = call.subject[len(API_PREFIX) :].decode(errors="surrogateescape")
         stream_name = _unattended_stream(name)
         if stream_name is not None:
             there = self._meta.assignments.get(call.account.name, stream_name)
             # Without the stream there is no responder.
-            return there is not None and self._to_stream(call, there)
+            return there is not None and self._to_stream(call, there, tries)
         found = find_operation(name)
         if found is None:
             return False
@@ -136,7 +154,7 @@ class RequestRouter:
             code = error_codes.CONSUMER_OFFLINE if is_of_consumer else error_codes.STREAM_OFFLINE
             self._refuse(call, operation, ApiError.of(code))
             return True
-        return self._to_stream(call, there)
+        return self._to_stream(call, there, tries)
 
     def _is_offline(self, there: StreamAssignment) -> bool:
         """Whether all servers of a stream are gone, of a cluster that has a leader."""
@@ -168,15 +186,30 @@ class RequestRouter:
             self._forward(self._meta.leader, call)
         return True
 
-    def _to_stream(self, call: Call, there: StreamAssignment) -> bool:
-        """Have the leader of a stream answer. A stream without a leader answers nothing."""
+    def _to_stream(self, call: Call, there: StreamAssignment, tries: int) -> bool:
+        """Have the leader of a stream answer. A stream without a leader for long answers nothing,
+        and neither does a server that was elected and does not serve yet."""
         leader = self._leader_of(there)
-        if leader == self._name:
-            # A leader that was elected a moment ago does not serve yet.
-            return not self._is_led_here(there)
-        if leader and _is_of_client(call):
+        if leader == self._name and self._is_led_here(there):
+            return False
+        if leader in ("", self._name):
+            self._try_again(call, tries)
+        elif _is_of_client(call):
             self._forward(leader, call)
         return True
+
+    def _try_again(self, call: Call, tries: int) -> None:
+        """Route a call once more in a moment, unless that was done often enough."""
+
+        def again() -> None:
+            self._tried -= 1
+            if not self._api.is_stopped and not self._route(call, tries - 1):
+                self._api.answer_here(call)
+
+        is_small = len(call.payload) <= TRIED_BYTES_MAX
+        if tries > 0 and is_small and self._tried < TRIED_MAX:
+            self._tried += 1
+            self._scheduler.call_later(TRY_S, again)
 
     def _to_meta_leader(self, call: Call, operation: Operation[StreamApi]) -> bool:
         """Have the leader of the meta group answer. Returns False if it is this server."""

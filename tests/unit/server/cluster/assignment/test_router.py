@@ -48,3 +48,25 @@ def test_a_create_that_is_repeated_gets_the_answer_of_the_first() -> None:
         assert "error" not in again
         assert again["config"] == first["config"]
         assert again["created"] == first["created"]
+
+
+def test_a_call_during_an_election_is_answered_when_it_is_over() -> None:
+    world = AgreeingCluster()
+    leader = world.create("s1", "S")["cluster"]["leader"]
+    asker = world.client(world.other_than(leader))
+    world.stop(leader)
+    (reply,) = world.answers(asker, "STREAM.INFO.S", b"")
+    assert reply["cluster"]["leader"] != leader
+
+
+def test_calls_to_a_stream_without_a_quorum_are_not_kept() -> None:
+    world = AgreeingCluster()
+    leader = world.create("s1", "S")["cluster"]["leader"]
+    rest = [name for name in world.nodes if name != leader]
+    for name in rest:
+        world.stop(name)
+    world.quiet()
+    assert world.replies(leader, "STREAM.PURGE.S") == []
+    streams = world.nodes[leader].cluster_streams
+    assert streams is not None
+    assert streams.router.waiting == 0
