@@ -310,8 +310,9 @@ class ConsumerRunner:
             return
         out = Outbox()
         for units in consumer.acks.acking_ahead(step.addresses, step.payloads, now_ns, out):
-            self._queue.propose(Proposal(out.records))
-            out = Outbox()
+            # The step goes on with `out`, and no record may join a proposal that is in the log.
+            records, out.records = out.records, []
+            self._queue.propose(Proposal(records))
             yield units
         if not self.is_held:
             self._take_step(consumer, step, now_ns)
