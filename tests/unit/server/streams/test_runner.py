@@ -22,6 +22,7 @@ from headwater.server.configuration.options import AccountOptions, Options, User
 from headwater.server.streams import runner as stream_runner
 from headwater.server.streams.runner import StreamRunner
 from headwater.store.log.message_log import Batch
+from tests.kit.shadows import Shadows
 from tests.kit.stored_world import StoredWorld, streaming
 from tests.kit.stream_world import (
     AHEAD,
@@ -510,11 +511,12 @@ def test_a_server_that_stops_gives_the_disk_nothing_more_to_do(world: StreamWorl
     assert world.scheduler.offloaded == []
 
 
-def test_a_stream_that_comes_back_and_can_not_be_written_is_told() -> None:
+def test_a_stream_that_comes_back_and_can_not_be_written_is_told(shadows: Shadows) -> None:
     world = unsynced(max_msgs_per_subject=1)
     world.create("T", subjects=["t"])
     stream = _stream(world, "S")
     world.publish("s.a")
+    shadows.leave(stream)
     # A crash leaves the message stored, and its effects not carried out.
     stream.log.append(Batch([b"s.a"], [b""], [b"x"], [world.clock.wall_ns()]))
     world.disk.kill()
