@@ -272,11 +272,6 @@ class RaftLog:
         self.handed_out = found[-1].index
         return found
 
-    @property
-    def has_committed(self) -> bool:
-        """Whether there are entries to hand out for applying."""
-        return min(self.commit, self.stable) > self.handed_out
-
     def applied_to(self, index: int) -> None:
         """Note that the state machine has applied entries up to an index."""
         check(index <= self.handed_out, "only entries that were handed out are applied")

@@ -350,11 +350,6 @@ class FileLog(MessageLog):
 
     # --- the journal ---------------------------------------------------------------------------
 
-    @property
-    def is_rewriting(self) -> bool:
-        """Whether the journal is being rewritten."""
-        return self.journal_rewrites.is_running
-
     def begin_journal_rewrite(self) -> JournalRewriting:
         """Work for `JournalRewriting.run`, and then for `finish` or `abandon` of
         `journal_rewrites`.
