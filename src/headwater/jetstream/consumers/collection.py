@@ -18,7 +18,7 @@ from headwater.base.emptying import Container
 from headwater.base.invariants import check
 from headwater.base.sliced import Work, at_once
 from headwater.jetstream import error_codes
-from headwater.jetstream.config.consumer_config import AckPolicy
+from headwater.jetstream.config.consumer_config import AckPolicy, ConsumerConfig
 from headwater.jetstream.config.stream_config import Retention
 from headwater.jetstream.consumers import codec, images, losses
 from headwater.jetstream.consumers.images import ConsumerImage
@@ -220,16 +220,32 @@ class Consumers:
     # --- records -------------------------------------------------------------------------------
 
     def write_down(self, record: ConsumerRecord) -> None:
-        """Add a record to the next write to the journal, unless its consumer lives in memory."""
+        """Add a record to the next write to the journal, if it outlives the process."""
         if self.is_kept(record):
             self._unwritten.append(codec.encode(record))
 
     def is_kept(self, record: ConsumerRecord) -> bool:
-        """Whether a record outlives the process: its consumer is there, and not in memory."""
+        """Whether a record outlives the process: its consumer is there, and does."""
         if isinstance(record, ConsumerCreated):
-            return not record.config.mem_storage
+            return self._outlives(record.config)
         consumer = self.by_name.get(record.name)
-        return consumer is not None and not consumer.config.mem_storage
+        return consumer is not None and self._outlives(consumer.config)
+
+    def _outlives(self, config: ConsumerConfig) -> bool:
+        """Whether a consumer outlives the process.
+
+        One in memory does so in a replica: it lives as long as any replica of the stream runs, and
+        the files of a replica lack nothing that the entries behind them rest on.
+        """
+        return not config.mem_storage or self._stream.log.is_replica
+
+    def join_group(self) -> None:
+        """Write down consumers in memory too, because the log becomes a replica. Raises
+        StoreError."""
+        for consumer in self:
+            if consumer.config.mem_storage:
+                self._unwritten += _entries_of(consumer)
+        self.flush()
 
     @property
     def has_unwritten(self) -> bool:
@@ -276,7 +292,7 @@ class Consumers:
         if consumer is None:
             # The record was in flight when the deletion of its consumer was committed.
             return []
-        if not consumer.config.mem_storage:
+        if self._outlives(consumer.config):
             self._unwritten.append(codec.encode(record))
         ahead = consumer.machine.ahead
         if ahead and ahead[0][0] is record:
@@ -601,7 +617,9 @@ class Consumers:
             if consumer is not None:
                 # The entry of its deletion was lost.
                 self._forget(consumer)
-            at_once(self._creating(record))
+            # One in memory was written down while the log was a replica.
+            if self._outlives(record.config):
+                at_once(self._creating(record))
         elif consumer is None:
             return
         elif isinstance(record, ConsumerDeleted):
@@ -622,18 +640,8 @@ class Consumers:
         """
         entries = [codec.encode_kept(self._kept_until)] if self._kept_until else []
         for consumer in self:
-            if consumer.config.mem_storage:
-                continue
-            with _at_commit(consumer):
-                created = ConsumerCreated(
-                    consumer.name,
-                    consumer.config,
-                    consumer.created_ns,
-                    consumer.state.delivered_stream + 1,
-                    consumer.state.lasts_until,
-                )
-                entries.append(codec.encode(created))
-                entries.append(codec.encode_state(consumer.name, consumer.state))
+            if self._outlives(consumer.config):
+                entries += _entries_of(consumer)
         return entries
 
     def encode_images(self) -> tuple[int, list[bytes]]:
@@ -670,6 +678,19 @@ class Consumers:
             with _at_commit(consumer):
                 dumps.append((name, consumer.dump()))
         return dumps
+
+
+def _entries_of(consumer: Consumer) -> list[tuple[int, bytes]]:
+    """A consumer as the shortest sequence of entries that restores it."""
+    with _at_commit(consumer):
+        created = ConsumerCreated(
+            consumer.name,
+            consumer.config,
+            consumer.created_ns,
+            consumer.state.delivered_stream + 1,
+            consumer.state.lasts_until,
+        )
+        return [codec.encode(created), codec.encode_state(consumer.name, consumer.state)]
 
 
 @contextmanager

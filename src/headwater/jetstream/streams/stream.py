@@ -441,7 +441,7 @@ class Stream(StreamView):
             recovery.redo_entries(log, self._redo)
 
     def _redo(self, records: Sequence[Record]) -> None:
-        """Apply the records of an entry again; the consumers that lived in memory are gone."""
+        """Apply the records of an entry again; consumers that lived in memory alone are gone."""
         for record in records:
             if not isinstance(record, CONSUMER_RECORDS) or self.consumers.is_kept(record):
                 self.append(record)

@@ -245,6 +245,7 @@ class HostedStreams:
         self._step_down(runner)
         if isinstance(stream.log, FileLog):
             created = _created(account, stream, incarnation)
+            stream.consumers.join_group()
             self._files.join_group(created, BIRTH_INDEX)
         replica = self._replicas[incarnation] = self._new_replica(account, stream, incarnation)
         replica.applied_index = BIRTH_INDEX
