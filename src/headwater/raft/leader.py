@@ -248,6 +248,12 @@ class Leader(Role):
         self._appoint_successor()
         return True
 
+    def hand_over(self, now_ns: int) -> None:
+        """Begin to hand over to the best successor, if there is one and no other was chosen."""
+        successor = self.best_successor()
+        if self._successor == NOBODY and successor != NOBODY:
+            self.transfer(successor, now_ns)
+
     def _is_electable(self, member: str) -> bool:
         return self.replica.log.membership.is_voter(member) and self._is_present(member)
 
@@ -305,11 +311,12 @@ class Leader(Role):
             return self._resign(NOBODY)
         if self._successor != NOBODY and now_ns >= self._transfer_end_ns:
             self._successor = NOBODY
+            if self.replica.is_retiring and self.best_successor() != NOBODY:
+                # The successor did not take over: any other member may.
+                return self.resign()
         if self._unwritten_ns != _NEVER and now_ns >= self._unwritten_ns + timeout_ns:
             self._unwritten_ns = now_ns
-            successor = self.best_successor()
-            if self._successor == NOBODY and successor != NOBODY:
-                self.transfer(successor, now_ns)
+            self.hand_over(now_ns)
         self._replication.resend(now_ns)
         return None
 

@@ -38,7 +38,7 @@ from typing import Any, Final, final
 from headwater.base.entropy import Entropy
 from headwater.base.invariants import check
 from headwater.raft import election
-from headwater.raft.candidate import Candidate, PreCandidate
+from headwater.raft.candidate import Campaign, Candidate, PreCandidate
 from headwater.raft.config import RaftConfig
 from headwater.raft.follower import Follower
 from headwater.raft.leader import Leader
@@ -337,6 +337,16 @@ class RaftNode:
         """
         if isinstance(self._role, Leader):
             self._enter(self._role.resign(), now_ns)
+
+    def retire(self, now_ns: int) -> None:
+        """Hand over to a voter that is alive, and never stand for election again: the server is
+        about to stop. The member votes and confirms as before, and leads on if it is the only one.
+        """
+        self._replica.is_retiring = True
+        if isinstance(self._role, Leader):
+            self._role.hand_over(now_ns)
+        elif isinstance(self._role, Campaign):
+            self._enter(Transition(RoleName.FOLLOWER, self.term), now_ns)
 
     def resume_voting(self, now_ns: int) -> None:
         """Vote with what this member has, although it may have forgotten.

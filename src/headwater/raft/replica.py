@@ -24,6 +24,7 @@ class Replica:
         "durable_vote",
         "entropy",
         "is_contradicted",
+        "is_retiring",
         "leader",
         "log",
         "messages",
@@ -63,18 +64,22 @@ class Replica:
         """The hard state that was handed out last."""
         self.messages: list[Message] = []
         self.replies: list[Message] = []
+        self.is_retiring = False
+        """Whether this member leads no more, because its server is about to stop."""
         self.is_contradicted = False
         """Whether the leader lacks entries that are committed here."""
 
     @property
     def may_campaign(self) -> bool:
-        """Whether this member may stand for election: it is a voter and has forgotten nothing.
+        """Whether this member may stand for election: it is a voter, has forgotten nothing, and
+        its server is not about to stop.
 
         A voter that is to leave may have to lead once more, because no other has the entry by which
         it leaves. It then counts the votes of the others alone, and resigns when the entry is
         committed.
         """
-        return self.recovery == TRUSTED and self.log.may_be_voter(self.name)
+        is_able = self.recovery == TRUSTED and not self.is_retiring
+        return is_able and self.log.may_be_voter(self.name)
 
     def enter_term(self, term: int) -> None:
         """Move to a later term, in which this member has not voted."""

@@ -244,7 +244,9 @@ class Node:
             self.cluster.stop()
 
     def announce_lame_duck(self) -> None:
-        """Tell clients to go elsewhere."""
+        """Have other servers lead, and tell clients to go elsewhere."""
+        if self.consensus is not None:
+            self.consensus.retire()
         self.announcements.enter_lame_duck_mode()
         if self.cluster is not None:
             self.cluster.enter_lame_duck_mode()

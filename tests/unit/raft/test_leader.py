@@ -272,3 +272,30 @@ def test_a_leader_knows_how_far_all_live_members_have_the_log() -> None:
 def test_a_follower_takes_the_committed_part_for_replicated() -> None:
     member = Member()
     assert member.node.replicated == member.node.log.commit
+
+
+def test_a_leader_that_retires_hands_over_when_the_successor_has_everything() -> None:
+    member = leader()
+    propose(member)
+    member.node.retire(member.now_ns)
+    assert kinds(member.work(), "b") + kinds(member.work(), "c") == []
+    sent = member.confirm("b", "c")
+    assert [type(each) for each in sent if isinstance(each, CampaignNow)] == [CampaignNow]
+
+
+def test_a_leader_that_retires_resigns_for_all_if_its_successor_does_not_take_over() -> None:
+    member = leader()
+    member.node.retire(member.now_ns)
+    [chosen] = [each.to for each in member.work() if isinstance(each, CampaignNow)]
+    sent = member.time_out()
+    assert member.node.role is RoleName.FOLLOWER
+    [other] = {"b", "c"} - {chosen}
+    assert kinds(sent, chosen) == [CampaignNow]
+    assert kinds(sent, other) == [Digest]
+
+
+def test_a_leader_that_retires_leads_on_while_nobody_else_can() -> None:
+    member = leader("a")
+    member.node.retire(member.now_ns)
+    assert member.work() == []
+    assert member.node.role is RoleName.LEADER

@@ -7,6 +7,7 @@ from headwater.raft.membership import membership_of
 from headwater.raft.messages import (
     Append,
     AppendReply,
+    CampaignNow,
     Digest,
     Message,
     PreVote,
@@ -185,3 +186,22 @@ def test_a_membership_is_settled_when_its_change_is_committed() -> None:
         member.confirm("b", "c")
     assert member.node.is_membership_settled
     assert member.node.membership == membership_of("abc")
+
+
+def test_a_member_that_retires_votes_and_never_stands_for_election() -> None:
+    member = Member()
+    member.step(Append("c", "a", 4, 1, 1, [], 1))
+    member.node.retire(member.now_ns)
+    member.node.peer_lost("c", member.now_ns)
+    assert member.node.deadline_ns is None
+    assert member.step(Vote("b", "a", 5, 9, 9, True)) == [VoteReply("a", "b", 5, True)]
+    assert member.step(CampaignNow("c", "a", 5)) == []
+    assert member.node.role is RoleName.FOLLOWER
+
+
+def test_a_campaign_ends_when_its_member_retires() -> None:
+    member = Member()
+    member.time_out()
+    assert member.node.role is RoleName.PRE_CANDIDATE
+    member.node.retire(member.now_ns)
+    assert member.node.role is RoleName.FOLLOWER

@@ -236,6 +236,11 @@ class ConsensusDriver:
             self._join(self._birth.chosen)
         self._plan_turn()
 
+    def retire(self) -> None:
+        """Hand over all groups that this server leads, and lead none again; it stops soon."""
+        self._groups.retire(self._clock.monotonic_ns())
+        self._plan_turn()
+
     def stop(self) -> None:
         """Hand over all groups that this server leads, and do nothing any more."""
         self._groups.resign(self._clock.monotonic_ns())
@@ -463,7 +468,6 @@ class ConsensusDriver:
         meta = self.meta
         if meta is None or self._meta is None or not meta.is_ready or not self._greeted:
             return
-
         target = self._admission.next_members(meta, self._greeted)
         if target is not None:
             self._groups.propose_membership(self._meta, target, now_ns)

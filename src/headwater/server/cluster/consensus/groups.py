@@ -85,6 +85,7 @@ class Groups:
         "_changed",
         "_disconnected",
         "_heap",
+        "_is_retiring",
         "_liveness",
         "_members",
         "_memory_number",
@@ -105,6 +106,7 @@ class Groups:
         self._changed: dict[bytes, Member] = {}
         self._heap: list[tuple[int, bytes]] = []
         self._disconnected: list[str] = []
+        self._is_retiring = False
         # Portions that were taken before this server forgot make no promises any more.
         self._memory_number = 0
         self._unwritten: list[tuple[Portion, int]] = []
@@ -132,6 +134,8 @@ class Groups:
         self._members[identity] = member
         for peer in self._liveness.alive:
             self._meet(member, peer, now_ns)
+        if self._is_retiring:
+            node.retire(now_ns)
         self._changed[identity] = member
 
     def remove(self, identity: bytes, now_ns: int) -> None:
@@ -185,6 +189,13 @@ class Groups:
             if member.node.leader == self._name:
                 member.node.resign(now_ns)
                 self._changed[identity] = member
+
+    def retire(self, now_ns: int) -> None:
+        """Hand every group over, and stand for election in none: this server is about to stop."""
+        self._is_retiring = True
+        for identity, member in self._members.items():
+            member.node.retire(now_ns)
+            self._changed[identity] = member
 
     def applied_to(self, identity: bytes, index: int) -> None:
         """Note that a group's state machine has applied all entries up to an index."""
