@@ -58,9 +58,7 @@ WITHOUT_A_UNIT_TEST: Final[Mapping[str, str]] = {
     "runtime": "environment file_watch loop_thread loops real scratch time_zones",
     "server": "lifecycle main",
     "server/cluster": "channel remote_interest",
-    "server/cluster/assignment": (
-        "answers assigned_streams cluster_streams group_members meta_requests"
-    ),
+    "server/cluster/assignment": ("answers assigned_streams cluster_streams group_members"),
     "server/cluster/consensus": "leaders machine transfers",
     "server/configuration": "jetstream_section lexer reading",
     "server/connections": "closing",

@@ -16,9 +16,7 @@ def world() -> AgreeingCluster:
 
 
 def leaders(world: AgreeingCluster, asked: str) -> dict[str, str]:
-    return {
-        name: world.call(asked, f"STREAM.INFO.{name}")["cluster"]["leader"] for name in STREAMS
-    }
+    return {name: world.call(asked, f"STREAM.INFO.{name}")["cluster"]["leader"] for name in STREAMS}
 
 
 def gather(world: AgreeingCluster, leader: str) -> None:

@@ -94,13 +94,14 @@ class ClusterStreams:
             now_ns,
             log,
         )
+        self.usage = UsageReports(described.name, host, meta, driver, scheduler, now_ns)
         self.requests = MetaRequests(
             meta,
             described.cluster,
             rules,
             entropy,
             now_ns,
-            driver.is_alive,
+            self.usage.health,
             self.assigned.leader_of,
         )
         self.handovers = Handovers(described.name, meta, driver, self.requests.candidates)
@@ -122,7 +123,6 @@ class ClusterStreams:
             described, host, meta, leader_of, is_alive, links, entropy, scheduler
         )
         self.adoption = Adoption(described.name, meta, driver, host, scheduler, log)
-        self.usage = UsageReports(host, meta, driver, scheduler, now_ns)
         self._connect(host, encode_record(described))
 
     def _new_router(

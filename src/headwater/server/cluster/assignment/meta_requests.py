@@ -6,7 +6,7 @@ reservations of all streams of its account.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, final
 
 from headwater.base.entropy import Entropy
@@ -71,13 +71,13 @@ class MetaRequest(NamedTuple):
 class MetaRequests:
     """Decides requests on the server that leads the meta group.
 
-    `is_alive` tells whether a server is heard; `leader_of` the leader of a stream.
+    `health` has the servers that were heard; `leader_of` tells the leader of a stream.
     """
 
     __slots__ = (
         "_cluster",
         "_entropy",
-        "_is_alive",
+        "_health",
         "_leader_of",
         "_meta",
         "_now_ns",
@@ -92,7 +92,7 @@ class MetaRequests:
         rules: PlacementRules,
         entropy: Entropy,
         now_ns: Callable[[], int],
-        is_alive: Callable[[str], bool],
+        health: Callable[[], Mapping[str, ServerHealth]],
         leader_of: Callable[[StreamAssignment], str],
     ) -> None:
         self._meta = meta
@@ -100,7 +100,7 @@ class MetaRequests:
         self._rules = rules
         self._entropy = entropy
         self._now_ns = now_ns
-        self._is_alive = is_alive
+        self._health = health
         self._leader_of = leader_of
         self._undecided: deque[MetaRequest] = deque()
 
@@ -251,10 +251,8 @@ class MetaRequests:
     def candidates(self) -> Candidates:
         """The servers as placement sees them now."""
         assignments = self._meta.assignments
-        health = {
-            name: ServerHealth(is_online=self._is_alive(name)) for name in assignments.servers
-        }
-        return candidates_of(assignments, health, self._rules, self._entropy.below(_SEED_BELOW))
+        seed = self._entropy.below(_SEED_BELOW)
+        return candidates_of(assignments, self._health(), self._rules, seed)
 
 
 def reserved_bytes(config: StreamConfig) -> int:

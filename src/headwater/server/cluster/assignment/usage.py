@@ -2,7 +2,8 @@
 
     streams of this server ─▶ UsageReports ─▶ USAGE, if anything changed ─▶ other servers
     USAGE of other servers ─▶ UsageTotals ─┬─▶ INFO of an account at the meta leader
-                                           └─▶ the room of accounts: publishes beyond it are refused
+                                           ├─▶ the room of accounts: publishes beyond it are refused
+                                           └─▶ the room of servers, for the placement of streams
 
 Each server tells the others every 1.5 s the bytes that its replicas use and the consumers of the
 streams that it leads, for those accounts in which something is different. A request that has
@@ -20,6 +21,7 @@ from headwater.base.clock import NS_PER_S
 from headwater.jetstream.account import JetStreamAccount
 from headwater.jetstream.api.keepers import AccountTotals
 from headwater.jetstream.config.stream_config import Storage
+from headwater.jetstream.meta.decisions import ServerHealth
 from headwater.runtime.environment import Scheduler, TimerHandle
 from headwater.server.cluster.assignment.meta_machine import MetaMachine
 from headwater.server.cluster.assignment.usage_frames import (
@@ -44,29 +46,50 @@ more."""
 
 
 @final
+class _ServerUsage:
+    """The usage that one server has told, by account, and the bytes of all accounts together."""
+
+    __slots__ = ("accounts", "file", "memory")
+
+    def __init__(self) -> None:
+        self.accounts: dict[str, AccountUsage] = {}
+        self.memory = self.file = 0
+
+    def put(self, account: str, usage: AccountUsage) -> None:
+        """Note the usage of an account, if it is known or there is room for another one."""
+        before = self.accounts.pop(account, NO_USAGE)
+        if before == NO_USAGE and len(self.accounts) >= KNOWN_MAX:
+            return
+        self.memory += usage.memory - before.memory
+        self.file += usage.file - before.file
+        if usage != NO_USAGE:
+            self.accounts[account] = usage
+
+
+@final
 class UsageTotals:
     """The usage that other servers have told."""
 
     __slots__ = ("_by_server",)
 
     def __init__(self) -> None:
-        self._by_server: dict[str, dict[str, AccountUsage]] = {}
+        self._by_server: dict[str, _ServerUsage] = {}
 
     def heard(self, server: str, frame: bytes) -> list[str]:
         """Note the usage on a server. Returns the accounts that are concerned. Raises
         MalformedUsage, and then notes nothing."""
         told = decode_usage(frame)
-        known = self._by_server.setdefault(server, {})
         concerned = dict.fromkeys(told.accounts)
-        if told.is_whole:
-            concerned |= dict.fromkeys(known)
-            known.clear()
+        if told.is_whole and server in self._by_server:
+            concerned |= dict.fromkeys(self._by_server.pop(server).accounts)
+        known = self._by_server.setdefault(server, _ServerUsage())
         for name, usage in told.accounts.items():
-            if usage == NO_USAGE:
-                known.pop(name, None)
-            elif name in known or len(known) < KNOWN_MAX:
-                known[name] = usage
+            known.put(name, usage)
         return [*concerned]
+
+    def of_servers(self) -> dict[str, tuple[int, int]]:
+        """The bytes in memory and in files on each server that was heard."""
+        return {name: (known.memory, known.file) for name, known in self._by_server.items()}
 
     def forget(self, server: str) -> None:
         """Forget a server that was removed from the cluster."""
@@ -76,7 +99,7 @@ class UsageTotals:
         """The usage of an account on all other servers together."""
         memory = file = consumers = 0
         for server, known in self._by_server.items():
-            usage = known.get(account)
+            usage = known.accounts.get(account)
             if usage is not None:
                 memory += usage.memory
                 file += usage.file
@@ -93,6 +116,7 @@ class UsageReports:
         "_host",
         "_is_stopped",
         "_meta",
+        "_name",
         "_now_ns",
         "_prompt",
         "_scheduler",
@@ -104,12 +128,14 @@ class UsageReports:
 
     def __init__(
         self,
+        name: str,
         host: StreamHost,
         meta: MetaMachine,
         driver: ConsensusDriver,
         scheduler: Scheduler,
         now_ns: Callable[[], int],
     ) -> None:
+        self._name = name
         self._host = host
         self._meta = meta
         self._driver = driver
@@ -207,6 +233,17 @@ class UsageReports:
                 usage = self.totals.elsewhere(name, self._driver.is_alive)
                 account.elsewhere.memory.used = usage.memory
                 account.elsewhere.file.used = usage.file
+
+    def health(self) -> dict[str, ServerHealth]:
+        """The servers that were heard since this one runs, as placement sees them."""
+        is_alive = self._driver.is_alive
+        own = self._host.accounts.values()
+        used = self.totals.of_servers()
+        used[self._name] = (
+            sum(account.used_bytes(Storage.MEMORY) for account in own),
+            sum(account.used_bytes(Storage.FILE) for account in own),
+        )
+        return {name: ServerHealth(is_alive(name), *sizes) for name, sizes in used.items()}
 
     def count(self, account: JetStreamAccount) -> AccountTotals:
         """The totals of an account across the cluster."""

@@ -143,6 +143,20 @@ def test_the_usage_of_all_servers_is_summed_up() -> None:
     assert totals.elsewhere("A", always) == AccountUsage(0, 11, 0)
 
 
+def test_the_bytes_of_a_server_are_those_of_all_its_accounts() -> None:
+    totals = UsageTotals()
+    assert totals.of_servers() == {}
+    heard(totals, "s1", True, A=AccountUsage(1, 10), B=AccountUsage(2, 20))
+    heard(totals, "s2", True)
+    assert totals.of_servers() == {"s1": (3, 30), "s2": (0, 0)}
+    heard(totals, "s1", False, A=AccountUsage(0, 0), B=AccountUsage(4, 19))
+    assert totals.of_servers()["s1"] == (4, 19)
+    heard(totals, "s1", True, C=AccountUsage(7, 70))
+    assert totals.of_servers()["s1"] == (7, 70)
+    totals.forget("s1")
+    assert [*totals.of_servers()] == ["s2"]
+
+
 def test_consumers_of_a_server_that_is_away_do_not_count() -> None:
     totals = UsageTotals()
     heard(totals, "s1", True, A=AccountUsage(1, 10, 100))
