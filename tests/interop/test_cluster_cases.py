@@ -24,14 +24,19 @@ PROGRAMS = {program.name: program for program in (ORACLE, HEADWATER)}
 SUBJECT = PROGRAMS[os.environ.get("INTEROP_SUBJECT", HEADWATER.name)]
 IS_ALL = os.environ.get("INTEROP_SHARE") == "1"
 SHARE = 1 if IS_ALL else 3
-"""One case of so many runs, and none that stops servers of its own: such cases take seconds."""
+"""One case of so many runs, of those that share their servers."""
+WITH_OWN_SERVERS: Final = (
+    "a_stream_without_quorum",
+    "a_server_in_lame_duck_mode_hands_over",
+)
+"""Cases that stop servers of their own, and run each time: such a case takes ten seconds."""
 ORACLE_LOOKS_MAX = 3
 CASES_MIN = 80
 """The least number of cases for streams on three servers."""
 
 DIFFERENT: Final = {
     "a_follower_that_is_killed": "a server that refuses connections counts as offline at once",
-    "a_stream_without_quorum": "a stream without a leader gives no answer to INFO",
+    "info_of_a_stream_without_quorum": "a stream without a leader gives no answer to INFO",
 }
 """Cases in which Headwater is seen otherwise than nats-server, and why."""
 
@@ -71,7 +76,7 @@ def chosen() -> list[ClusterCase]:
     if IS_ALL:
         return CASES
     common = [case for case in CASES if case.setup == STANDARD and not case.own_servers]
-    return common[::SHARE]
+    return [*common[::SHARE], *(case for case in CASES if case.name in WITH_OWN_SERVERS)]
 
 
 @pytest.mark.parametrize("case", [pytest.param(case, id=case.name) for case in chosen()])
@@ -100,6 +105,10 @@ def report_of(case: ClusterCase, oracle: Observation, subject: Observation) -> s
 
 def test_each_difference_is_one_of_a_case() -> None:
     assert {*DIFFERENT} <= {case.name for case in all_cluster_cases()}
+
+
+def test_each_case_that_runs_each_time_has_servers_of_its_own() -> None:
+    assert {*WITH_OWN_SERVERS} <= {case.name for case in CASES if case.own_servers}
 
 
 def test_there_are_enough_cases() -> None:
