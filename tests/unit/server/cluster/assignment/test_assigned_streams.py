@@ -1,0 +1,81 @@
+"""The streams of a server are those of its assignments: held, changed and dropped with them."""
+
+import pytest
+
+from headwater.server.streams.hosted_streams import HostedStreams
+from tests.kit.agreeing_cluster import AgreeingCluster
+
+
+@pytest.fixture
+def world() -> AgreeingCluster:
+    return AgreeingCluster()
+
+
+def streams_on(world: AgreeingCluster, name: str) -> HostedStreams:
+    host = world.nodes[name].jetstream
+    assert host is not None
+    return host.streams
+
+
+def held(world: AgreeingCluster, stream: str = "S") -> set[str]:
+    """The servers that have a stream."""
+    found = set()
+    for name, node in world.nodes.items():
+        assert node.jetstream is not None
+        if stream in node.jetstream.accounts["$G"].streams:
+            found.add(name)
+    return found
+
+
+def test_a_stream_is_held_by_the_servers_of_its_assignment(world: AgreeingCluster) -> None:
+    alone = world.create("s1", "ONE", num_replicas=1)["cluster"]["leader"]
+    world.create("s2", "S")
+    assert held(world, "ONE") == {alone}
+    assert held(world) == {*world.nodes}
+
+
+def test_a_stream_that_is_scaled_is_held_by_more_and_then_by_one(world: AgreeingCluster) -> None:
+    world.create("s1", "S", num_replicas=1)
+    world.publish("s1", "s.a", 5)
+    for replicas in (3, 1):
+        config = {"name": "S", "subjects": ["s.>"], "num_replicas": replicas}
+        assert "error" not in world.call("s2", "STREAM.UPDATE.S", config)
+        world.quiet()
+        assert len(held(world)) == replicas
+        assert world.call("s3", "STREAM.INFO.S")["state"]["messages"] == 5
+
+
+def test_a_deletion_drops_a_stream_everywhere_and_leaves_the_next_of_its_name(
+    world: AgreeingCluster,
+) -> None:
+    world.create("s1", "S")
+    world.publish("s1", "s.a", 5)
+    before = {*streams_on(world, "s1").replicas}
+    assert world.call("s2", "STREAM.DELETE.S")["success"]
+    world.quiet(1.0)
+    assert held(world) == set()
+    world.create("s3", "S")
+    assert held(world) == {*world.nodes}
+    assert not before & {*streams_on(world, "s1").replicas}
+    assert world.call("s1", "STREAM.INFO.S")["state"]["messages"] == 0
+
+
+def test_a_server_that_was_away_drops_what_was_deleted_meanwhile(world: AgreeingCluster) -> None:
+    world.create("s1", "S")
+    away = world.other_than(world.meta_leader)
+    world.stop(away)
+    world.quiet()
+    there = world.other_than(away)
+    assert world.call(there, "STREAM.DELETE.S")["success"]
+    world.start_server(away)
+    world.quiet()
+    assert held(world) == set()
+
+
+def test_one_leader_answers_an_update_and_all_replicas_have_it(world: AgreeingCluster) -> None:
+    world.create("s1", "S")
+    config = {"name": "S", "subjects": ["s.>"], "num_replicas": 3, "max_msgs": 7}
+    assert world.call("s2", "STREAM.UPDATE.S", config)["config"]["max_msgs"] == 7
+    for name in world.nodes:
+        [replica] = streams_on(world, name).replicas.values()
+        assert replica.stream.config.max_msgs == 7

@@ -1,0 +1,85 @@
+"""A stream on a server that does not lead it: entries are applied in order, or end its work."""
+
+from collections.abc import Callable
+
+from headwater.jetstream.account import AccountLimits, JetStreamAccount
+from headwater.jetstream.codec.log_entries import encode_entry
+from headwater.jetstream.codec.record_codec import RecordCodec
+from headwater.jetstream.config.stream_config import StreamConfig
+from headwater.jetstream.records import Configured, Record, Skipped
+from headwater.jetstream.streams.publishing.batch_limits import BatchLimits
+from headwater.jetstream.streams.stream import Stream
+from headwater.server.streams.follower import StreamFollower
+from headwater.store.log.memory_log import MemoryLog
+from tests.kit.stream_driver import BEGINNING_NS, Surrounding
+
+
+class NoSlices:
+    """Slices of long applications, which these entries do not need."""
+
+    def add(self, work: Callable[[], object]) -> None:
+        raise AssertionError("no entry here takes long")
+
+
+class Following:
+    """A follower of a stream in memory, and the calls that it made."""
+
+    def __init__(self) -> None:
+        host = Surrounding(BatchLimits())
+        account = JetStreamAccount("A", AccountLimits(), host.server)
+        config = StreamConfig(name="S", subjects=("s.>",))
+        self.stream = Stream(config, MemoryLog(1), BEGINNING_NS, account)
+        self.codec = RecordCodec(self.stream.log.record_seed)
+        self.before: list[StreamConfig] = []
+        self.failures: list[str] = []
+        self.follower = StreamFollower(
+            self.stream,
+            0,
+            NoSlices(),  # type: ignore[arg-type]
+            lambda place: None,
+            self.before.append,
+            self.failures.append,
+        )
+
+    def entry(self, *records: Record) -> bytes:
+        return encode_entry(self.codec, list(records))
+
+
+def skipped(to: int) -> Skipped:
+    return Skipped(to, b"", b"", BEGINNING_NS)
+
+
+def test_entries_are_applied_in_order_and_the_last_place_is_told() -> None:
+    following = Following()
+    data = [(place, following.entry(skipped(place * 10))) for place in (1, 2, 3)]
+    assert following.follower.apply(data) == 3
+    assert following.stream.log.last_sequence == 30
+    assert following.failures == []
+
+
+def test_an_entry_without_records_moves_the_place_alone() -> None:
+    following = Following()
+    assert following.follower.apply([(7, b"")]) == 7
+    assert following.stream.log.last_sequence == 0
+
+
+def test_bytes_that_are_no_records_end_the_work_of_the_replica_once() -> None:
+    following = Following()
+    following.follower.apply([(1, following.entry(skipped(5)))])
+    place = following.follower.apply([(2, b"\xff\xff\xff"), (3, following.entry(skipped(9)))])
+    assert place == 1
+    assert following.stream.log.last_sequence == 5
+    following.follower.apply([(4, b"\xff\xff\xff")])
+    (reason,) = following.failures
+    assert reason.startswith("entry 2 cannot be read: ")
+
+
+def test_another_configuration_is_told_with_the_one_before() -> None:
+    following = Following()
+    first = following.stream.config
+    config = StreamConfig(name="S", subjects=("s.>",), max_msgs=5)
+    following.follower.apply([(1, following.entry(Configured(config, BEGINNING_NS)))])
+    assert following.before == [first]
+    assert following.stream.config.max_msgs == 5
+    following.follower.apply([(2, following.entry(skipped(3)))])
+    assert following.before == [first]
