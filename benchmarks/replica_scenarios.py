@@ -6,6 +6,7 @@ measured from the end of the leader to the first ack that a client of another se
 
 import os
 import signal
+import socket
 import threading
 import time
 from contextlib import ExitStack
@@ -28,6 +29,7 @@ from benchmarks.scenarios import Scenario, Settings
 from benchmarks.servers import NATS_SERVER, BenchmarkError
 from benchmarks.stream_load import Publishing, create_stream, publish_latency_s, publish_rate
 from benchmarks.stream_servers import with_streams
+from benchmarks.wire import PING, PONG, dial, read_until
 
 SAME_RATE: Final = Aim("at least 1.00", ratio_min=1.0)
 SYNCED: Final = Aim("at least 1.50", ratio_min=1.5)
@@ -36,9 +38,13 @@ PULLED: Final = Aim("at least 0.80", ratio_min=0.8)
 FAILOVER: Final = Aim("under 2 s, and sooner", ratio_max=1.0, ours_max=2000.0)
 ALONE: Final = Aim("at least 0.95 of alone", ours_min=0.95)
 IDLE: Final = Aim("under 2 % of a core", ours_max=2.0)
+FOLLOWED: Final = Aim("under 1 us", ours_max=1.0)
 
 REPLICAS: Final = 3
 IDLE_STREAMS: Final = 1000
+FEW_STREAMS: Final = 10
+FOLLOWED_MESSAGES: Final = 200_000
+ELECTED: Final = b"$JS.EVENT.ADVISORY.STREAM.LEADER_ELECTED."
 IDLE_S: Final = 10.0
 SETTLE_S: Final = 5.0
 REFILL_BYTES: Final = 1_000_000_000
@@ -68,7 +74,28 @@ KINDS: Final = (
     Kind("file, 1 KiB, 1,000 in flight", replace(BASE, size=1024), 30_000),
     Kind("file, 1 KiB, 100 in flight", replace(BASE, size=1024, window=100), 15_000, aim=None),
     Kind("memory, 128 B, 1,000 in flight", BASE, 40_000, {"storage": "memory"}, aim=None),
+    Kind(
+        "memory, 128 B, 100 in flight",
+        replace(BASE, window=100),
+        20_000,
+        {"storage": "memory"},
+        aim=None,
+    ),
+    Kind(
+        "memory, 1 KiB, 1,000 in flight",
+        replace(BASE, size=1024),
+        30_000,
+        {"storage": "memory"},
+        aim=None,
+    ),
     Kind("sync always, 128 B, 1,000 in flight", BASE, 3_000, sync_always=True, aim=SYNCED),
+    Kind(
+        "sync always, 1 KiB, 1,000 in flight",
+        replace(BASE, size=1024),
+        3_000,
+        sync_always=True,
+        aim=SYNCED,
+    ),
     Kind(
         "sync always, 128 B, 100 in flight",
         replace(BASE, window=100),
@@ -244,9 +271,38 @@ def alone_and_in_a_cluster(settings: Settings) -> list[Row]:
     ]
 
 
-def idle_streams(settings: Settings, load_per_s: int) -> list[Row]:
-    """Processor time of servers with very many replicated streams, idle or lightly loaded."""
-    streams = IDLE_STREAMS if settings.round_s >= 1 else IDLE_STREAMS // 10
+def followers(settings: Settings) -> list[Row]:
+    """Processor time that a follower without clients takes for a message."""
+    messages = int(FOLLOWED_MESSAGES * min(settings.round_s, 1.0)) // 1000 * 1000
+    times: tuple[list[float], list[float]] = ([], [])
+    with ExitStack() as stack:
+        clusters = pair(settings, stack)
+        leaders = [make_stream(each) for each in clusters]
+        for number in range(settings.rounds):
+            first = MILLION + number * messages
+            for cluster, leader, kept in zip(clusters, leaders, times, strict=True):
+                servers = [each.server for each in cluster.others(leader)]
+                before = [each.cpu_s() for each in servers]
+                publish_rate(leader.server, BASE, messages, first)
+                cluster.info_when(leader, STREAM, is_whole)
+                spent = [each.cpu_s() - at for each, at in zip(servers, before, strict=True)]
+                kept.append(sum(spent) / len(spent) / messages * 1e6)
+    return [
+        Row(
+            "processor time of a follower, 128 B, 1,000 in flight",
+            "us per message",
+            *times,
+            higher_is_better=False,
+            aim=FOLLOWED,
+            notes=["the mean of both followers, which have no clients"],
+        )
+    ]
+
+
+def idle_streams(settings: Settings, load_per_s: int = 0, streams: int = IDLE_STREAMS) -> list[Row]:
+    """Processor time of servers with many replicated streams, idle or lightly loaded."""
+    if settings.round_s < 1:
+        streams = max(streams // 10, FEW_STREAMS)
     shares, frames = [], []
     for kind in (settings.ours, NATS_SERVER):
         with replica_cluster(kind) as cluster:
@@ -329,13 +385,15 @@ def refill(settings: Settings) -> list[Row]:
 def _refill(kind: str, size: int) -> tuple[float, float]:
     """The time until an emptied replica has everything, and the rate of publishes meanwhile."""
     large = replace(BASE, size=REFILL_MESSAGE_BYTES, window=200)
-    with replica_cluster(kind) as cluster:
+    with ExitStack() as stack:
+        cluster = stack.enter_context(replica_cluster(kind))
         leader = make_stream(cluster)
         gone = cluster.others(leader)[0]
         gone.kill()
         gone.stop()
         gone.empty()
         publish_rate(leader.server, large, size // REFILL_MESSAGE_BYTES, MILLION)
+        ear = stack.enter_context(dial(leader.server.port, b"SUB %b> 1\r\n" % ELECTED))
         rates: list[float] = []
         stopped = threading.Event()
         load = threading.Thread(target=_publish_until, args=(leader, stopped, rates))
@@ -348,9 +406,15 @@ def _refill(kind: str, size: int) -> tuple[float, float]:
             seconds = time.monotonic() - started
             stopped.set()
             load.join()
-        if cluster.leader(STREAM) is not leader:
-            raise BenchmarkError("there was an election during the refill")
+        if elections := _elections_heard(ear):
+            raise BenchmarkError(f"there were {elections} elections during the refill")
         return seconds, median(rates)
+
+
+def _elections_heard(ear: socket.socket) -> int:
+    """The advisories of elections that a connection has got by now."""
+    ear.sendall(PING)
+    return read_until(ear, PONG).count(b"MSG " + ELECTED)
 
 
 def _publish_until(leader: Member, stopped: threading.Event, rates: list[float]) -> None:
@@ -374,7 +438,9 @@ REPLICA_SCENARIOS: Final[dict[str, Scenario]] = {
     "replicas-failover-kill": partial(failover, how="kill -9"),
     "replicas-failover-pause": partial(failover, how="pause"),
     "replicas-r1": alone_and_in_a_cluster,
-    "replicas-idle": partial(idle_streams, load_per_s=0),
+    "replicas-followers": followers,
+    "replicas-idle": idle_streams,
+    "replicas-idle-few": partial(idle_streams, streams=FEW_STREAMS),
     "replicas-light": partial(idle_streams, load_per_s=50),
     "replicas-refill": refill,
 }
