@@ -1,4 +1,4 @@
-"""One of several replicas of a stream: it leads or follows, and is filled when it lacks something."""
+"""A replica of a stream leads or follows, and is filled again when it lacks something."""
 
 import pytest
 

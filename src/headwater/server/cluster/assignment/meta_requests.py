@@ -51,6 +51,9 @@ from headwater.server.streams.storage.limits import exceeded
 
 _SEED_BELOW: Final = 1 << 32
 
+UNDECIDED_MAX: Final = 10_000
+"""Requests that wait for the records in flight. nats-server has as many in its queue."""
+
 
 class MetaRequest(NamedTuple):
     """A request for the leader of the meta group.
@@ -105,7 +108,11 @@ class MetaRequests:
         self._undecided: deque[MetaRequest] = deque()
 
     def request(self, asked: MetaRequest) -> None:
-        """Decide a request after all that came before it."""
+        """Decide a request after all that came before it, unless too many wait already."""
+        if len(self._undecided) >= UNDECIDED_MAX:
+            error = ApiError.of(error_codes.CLUSTER_NOT_AVAIL)
+            asked.reply(asked.operation.response(error=ErrorDocument.of(error)))
+            return
         self._undecided.append(asked)
         self.decide_waiting()
 

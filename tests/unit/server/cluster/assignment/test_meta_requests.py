@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from headwater.jetstream.account import AccountLimits
+from headwater.server.cluster.assignment import meta_requests
 from headwater.server.configuration.options import AccountOptions, UserOptions
 from tests.kit.agreeing_cluster import AgreeingCluster
 from tests.kit.stored_world import streaming
@@ -119,6 +120,24 @@ def test_requests_of_one_turn_are_decided_one_after_the_other() -> None:
     assert answers.count(b"stream_create_response") == 2
     assert answers.count(b'"err_code":10065') == 1
     assert world.call("s1", "STREAM.NAMES")["streams"] == ["A"]
+
+
+def test_a_request_beyond_those_that_may_wait_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(meta_requests, "UNDECIDED_MAX", 2)
+    world = AgreeingCluster()
+    client = world.client(world.meta_leader)
+    bodies = [b'{"name":"S%d","subjects":["s%d"]}' % (each, each) for each in range(4)]
+    asked = [
+        b"PUB $JS.API.STREAM.CREATE.S%d inbox %d\r\n%b\r\n" % (number, len(body), body)
+        for number, body in enumerate(bodies)
+    ]
+    client.send(b"SUB inbox 1\r\n" + b"".join(asked))
+    world.quiet()
+    # The first is decided at once, and two may wait for it.
+    assert client.take().count(b'"err_code":10008') == 1
+    assert world.call("s1", "STREAM.NAMES")["streams"] == ["S0", "S1", "S2"]
 
 
 def test_names_are_those_of_all_servers_and_of_one_subject_if_asked() -> None:
