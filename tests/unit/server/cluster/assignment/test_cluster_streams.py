@@ -13,7 +13,7 @@ REQUESTS = 1_000
 
 def tables(world: AgreeingCluster) -> list[tuple[int, ...]]:
     """The sizes of all that requests could fill, on each server."""
-    found = []
+    found: list[tuple[int, ...]] = []
     for node in world.nodes.values():
         joined, consensus = node.cluster_streams, node.consensus
         assert joined is not None
@@ -84,7 +84,8 @@ def test_bad_requests_are_refused_by_name_and_leave_nothing(
 
 
 def test_moves_that_conflict_with_one_under_way_are_refused() -> None:
-    world = AgreeingCluster(5, **{f"s{n}": {"server_tags": (f"t{n % 2}",)} for n in range(1, 6)})
+    tags: dict[str, Any] = {f"s{n}": {"server_tags": (f"t{n % 2}",)} for n in range(1, 6)}
+    world = AgreeingCluster(5, **tags)
     assert "error" not in world.create("s1", "S", placement={"tags": ["t1"]})
     lines = logged(world)
     asked = [
