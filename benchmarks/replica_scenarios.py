@@ -327,7 +327,10 @@ def idle_streams(settings: Settings, load_per_s: int = 0, streams: int = IDLE_ST
             [frames[0]],
             [frames[1]],
             higher_is_better=False,
-            notes=["as /routez counts them; frames of Headwater's consensus are one each"],
+            notes=[
+                "as /routez counts them: without the frames of Headwater's consensus, which",
+                "`python -m benchmarks.idle_groups` counts",
+            ],
         ),
     ]
 
