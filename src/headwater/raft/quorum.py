@@ -62,3 +62,17 @@ def has_quorum(membership: Membership, is_present: Callable[[str], bool]) -> boo
         for half in (membership.voters, membership.outgoing)
         if half
     )
+
+
+def needs_forgetful(
+    membership: Membership, name: str, has_forgotten: Callable[[str], bool]
+) -> bool:
+    """Whether a half with this member has no majority without the members that have forgotten.
+
+    The other members can elect nobody then, whatever they do.
+    """
+    return any(
+        sum(not has_forgotten(member) for member in half) < majority(len(half))
+        for half in (membership.voters, membership.outgoing)
+        if name in half
+    )

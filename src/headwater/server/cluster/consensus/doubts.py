@@ -1,10 +1,27 @@
-"""Groups of which a majority has forgotten: nobody may vote, so nobody can readmit anybody.
+"""Groups in which those who remember are no quorum: nobody is elected, so nobody is readmitted.
 
-A member that may have forgotten waits for a leader to bring it to the end of the log. If a majority
-of the members waits so, there is no leader to be had. Servers tell each other in which groups they
-have forgotten. When that has been a majority for a while, in which the other members could have
-come back, its members vote with what they have. Committed entries that only the forgotten part held
-are lost then, and the loss is reported (CONSISTENCY.md, section 1).
+A member that may have forgotten waits for a leader to bring it to the end of the log. The members
+that remember elect that leader, if they are a quorum. If they are not, because half of the members
+or more have forgotten, there is no leader to be had. Servers tell each other in which groups they
+have forgotten. When those who remember have been no quorum for a while, in which other members
+could have come back, the members that have forgotten vote with what they have. The loss that is
+possible then is reported (CONSISTENCY.md, section 1).
+
+Why this is no looser than it has to be:
+
+- While those who remember are a quorum, no member that has forgotten votes. Each committed entry is
+  on a majority, and so is each vote that was ever counted: every quorum of those who remember has a
+  member with the entry, and one with the vote.
+- If they are no quorum, they alone elect nobody, now or later: each further election counts a vote
+  of a member that has forgotten. Waiting longer saves no entry, unless a member that is away brings
+  back what it remembers, and so does not count as one that has forgotten.
+- Of an even number, exactly half may have forgotten. A majority is one more than that, so at least
+  one member that remembers has each committed entry, and each election needs the vote of one that
+  remembers, which goes to no shorter log than its own. Of two members the other one has everything:
+  nothing is lost. Of four or more, the one that votes may be another than the one with the entry.
+- A joint membership decides by two majorities. Either half stops the group if those of it who
+  remember are no quorum, so each half is counted by itself, and a member votes again for a half
+  that it is in itself. The leader readmits the others.
 """
 
 from collections.abc import Callable, Collection
@@ -12,6 +29,8 @@ from typing import Final, final
 
 from headwater.base.clock import NS_PER_S
 from headwater.base.errors import PeerError
+from headwater.raft import quorum
+from headwater.raft.membership import Membership
 from headwater.server.cluster.consensus.frames import GROUP_BYTES
 
 WAIT_NS: Final = 10 * NS_PER_S
@@ -44,7 +63,7 @@ class Doubts:
         self._name = name
         self._own: frozenset[bytes] = frozenset()
         self._peers: dict[str, frozenset[bytes]] = {}
-        # The time since which a majority is known to have forgotten, by group.
+        # The time since which those who remember are known to be no quorum, by group.
         self._since_ns: dict[bytes, int] = {}
 
     @property
@@ -68,26 +87,26 @@ class Doubts:
         self._peers.pop(peer, None)
 
     def due(
-        self, electors_of: Callable[[bytes], tuple[str, ...]], now_ns: int
+        self, membership_of: Callable[[bytes], Membership], now_ns: int
     ) -> tuple[list[bytes], int | None]:
         """The groups in which this server votes again, and the time of the next ones or None.
 
-        `electors_of` has the voters of a group, or nobody if the group has a leader.
+        `membership_of` has the members of a group, or nobody if the group has a leader.
         """
         due: list[bytes] = []
         since_ns: dict[bytes, int] = {}
         for group in sorted(self._own):
-            if self._is_majority(group, electors_of(group)):
+            if self._is_stopped(group, membership_of(group)):
                 since_ns[group] = self._since_ns.get(group, now_ns)
                 if now_ns >= since_ns[group] + WAIT_NS:
                     due.append(group)
         self._since_ns = since_ns
         return due, min(since_ns.values()) + WAIT_NS if since_ns else None
 
-    def _is_majority(self, group: bytes, electors: tuple[str, ...]) -> bool:
-        forgotten = sum(
-            1
-            for name in electors
-            if name == self._name or group in self._peers.get(name, frozenset())
-        )
-        return 2 * forgotten > len(electors)
+    def _is_stopped(self, group: bytes, membership: Membership) -> bool:
+        """Whether a group elects nobody without the vote of this server."""
+
+        def has_forgotten(name: str) -> bool:
+            return name == self._name or group in self._peers.get(name, frozenset())
+
+        return quorum.needs_forgetful(membership, self._name, has_forgotten)

@@ -473,7 +473,7 @@ class ConsensusDriver:
             self._groups.propose_membership(self._meta, target, now_ns)
 
     def _settle_doubts(self, now_ns: int) -> int | None:
-        """Vote again in groups of which a majority has forgotten for long.
+        """Vote again in groups in which those who remember have been no quorum for long.
 
         Returns the time at which there may be more, or None.
         """
@@ -482,10 +482,10 @@ class ConsensusDriver:
         if not self._doubts.own:
             return None
 
-        due, deadline_ns = self._doubts.due(self._groups.electors_without_leader, now_ns)
+        due, deadline_ns = self._doubts.due(self._groups.membership_without_leader, now_ns)
         for identity in due:
             self._log.error(
-                f"Group {identity.hex()}: a majority of its servers may have forgotten what they "
+                f"Group {identity.hex()}: half of its servers or more may have forgotten what they "
                 "confirmed. They vote with what they have; confirmed changes may be lost."
             )
             if (machine := self._machines.get(identity)) is not None:

@@ -25,7 +25,7 @@ from typing import final
 
 from headwater.base.invariants import check
 from headwater.raft.entry import Entry
-from headwater.raft.membership import Membership
+from headwater.raft.membership import UNKNOWN, Membership
 from headwater.raft.messages import Digest, InstallSnapshot, Message
 from headwater.raft.node import RaftNode
 from headwater.raft.ready import Ready
@@ -159,10 +159,10 @@ class Groups:
         self._changed[identity] = member
         return member.node.propose_membership(target, now_ns)
 
-    def electors_without_leader(self, identity: bytes) -> tuple[str, ...]:
-        """The members that elect the leader of a group that has none; no names for others."""
+    def membership_without_leader(self, identity: bytes) -> Membership:
+        """The members that elect the leader of a group that has none; nobody for others."""
         node = self.node(identity)
-        return () if node is None or node.leader else node.membership.electors()
+        return UNKNOWN if node is None or node.leader else node.membership
 
     def transfer_leadership(self, identity: bytes, to: str, now_ns: int) -> bool:
         """Begin to hand a group over. Returns whether that is possible now."""

@@ -181,19 +181,38 @@ def test_a_server_that_was_put_back_to_before_the_birth_does_not_vote() -> None:
     assert servers["b"].meta.may_vote
 
 
-@pytest.mark.parametrize(("names", "doubtful"), [("abc", "abc"), ("abc", "ab"), ("ab", "ab")])
+@pytest.mark.parametrize(
+    ("names", "doubtful"),
+    [("abc", "abc"), ("abc", "ab"), ("ab", "ab"), ("abc", "bc")],
+)
 def test_a_majority_that_has_forgotten_waits_and_then_votes(names: str, doubtful: str) -> None:
     servers = born()
     for name in "abc":
         servers[name].kill()
+    check_doubtful_servers_vote(servers, names, doubtful)
+
+
+@pytest.mark.parametrize(("names", "doubtful"), [("ab", "b"), ("abcd", "cd"), ("abcd", "bcd")])
+def test_half_of_an_even_group_that_has_forgotten_waits_and_then_votes(
+    names: str, doubtful: str
+) -> None:
+    servers = born(names)
+    for name in names:
+        servers[name].kill()
+    check_doubtful_servers_vote(servers, names, doubtful)
+
+
+def check_doubtful_servers_vote(servers: ConsensusServers, names: str, doubtful: str) -> None:
+    """Servers that all start agree after the wait for others, and those that doubt report it."""
     servers.start(names, doubtful)
     servers.run(9)
     assert servers.leaders() == {""}
     servers.run(5)
     assert servers.leader in names
-    assert all(servers[name].meta.may_vote for name in names)
-    reports = [line for line in servers["a"].lines if "may have forgotten what they" in line]
-    assert len(reports) == 1
+    for name in names:
+        assert servers[name].meta.may_vote
+        reports = [line for line in servers[name].lines if "may have forgotten what they" in line]
+        assert len(reports) == (name in doubtful)
 
 
 def test_a_minority_that_has_forgotten_does_not_wait() -> None:
