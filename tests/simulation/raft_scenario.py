@@ -5,12 +5,16 @@ from functools import partial
 from itertools import permutations
 from typing import Final
 
+from headwater.raft import quorum
 from headwater.raft.membership import membership_of
 from headwater.raft.node import RaftNode
 from tests.simulation.raft_checks import demand
 from tests.simulation.raft_cluster import MS, Cluster, Conditions, Server
 
 S: Final = 1_000 * MS
+DOUBT_NS: Final = S
+"""The time after which members that have forgotten vote, if those who remember are no quorum. It is
+ten times the election timeout of real servers, and three times that of these."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +30,9 @@ class Profile:
     propose_ns: int = 40 * MS
     is_leader_stable: bool = False
     """Whether no fault touches the leader, so that it must lead to the end."""
+    has_doubts: bool = False
+    """Whether members that have forgotten vote again while faults go on. Nothing is lost by it in
+    groups of two that stay so, and a part may be in others."""
     is_calm: bool = False
     """Whether nothing fails, not even a connection."""
 
@@ -77,6 +84,21 @@ BLACKOUTS: Final = Profile(
     names=3,
     fault_ns=120 * MS,
 )
+PAIRS: Final = Profile(
+    {"power": 6, "kill": 3, "hunt": 2, "cut": 2, "slow": 1, "heal": 4},
+    replace(ROUGH, synced=False, write_ns=30 * MS),
+    names=2,
+    voters=2,
+    fault_ns=400 * MS,
+    duration_ns=12 * S,
+    has_doubts=True,
+)
+FOURS: Final = Profile(
+    {"power": 6, "kill": 3, "hunt": 2, "cut": 2, "slow": 1, "heal": 4},
+    replace(ROUGH, synced=False, write_ns=30 * MS),
+    names=4,
+    voters=4,
+)
 RETURNS: Final = Profile(
     {"isolate_follower": 1, "heal": 1},
     Conditions(),
@@ -110,6 +132,8 @@ class Run:
         self.proposals = 0
         self.faults: dict[str, int] = {}
         self._is_over = False
+        # The time since which a member has to vote again, by its name.
+        self._doubtful_since_ns: dict[str, int] = {}
 
     def run(self) -> "Run":
         """Faults, then peace; in the end everybody agrees."""
@@ -117,6 +141,8 @@ class Run:
         cluster.at(0, self._propose)
         if self.profile.faults:
             cluster.at(600 * MS, self._fault)
+        if self.profile.has_doubts:
+            cluster.at(0, self._settle_doubts)
         cluster.run(cluster.now_ns + self.profile.duration_ns)
         self._is_over = True
         self._make_peace()
@@ -206,13 +232,18 @@ class Run:
             self._start_later(server)
 
     def _may_forget(self, server: Server) -> bool:
-        """Whether the others can bring a server back that forgets: no more than one at a time."""
+        """Whether the others can bring a server back that forgets: no more than one at a time.
+
+        One that has voted again is a trusted member, and needs the log of the others first.
+        """
         nodes = self.cluster.nodes()
+        committed = max(self.cluster.checks.committed, default=0)
         return (
-            len(nodes) == len(self.cluster.servers)
+            all(node.log.stable >= committed for node in nodes if self.profile.has_doubts)
+            and len(nodes) == len(self.cluster.servers)
             and all(node.may_vote for node in nodes)
             and all(
-                len(half) >= 3
+                len(half) >= (2 if self.profile.has_doubts else 3)
                 for node in nodes
                 for half in (node.membership.voters, node.membership.outgoing)
                 if server.name in half
@@ -254,6 +285,40 @@ class Run:
                 node.propose_membership(membership_of(voters), self.cluster.now_ns)
                 self.cluster.plan_turn(self.cluster.servers[node.name])
 
+    # --- members that have forgotten ------------------------------------------------------------
+
+    def _settle_doubts(self) -> None:
+        """Have members vote again that the others cannot do without, as the driver does."""
+        cluster = self.cluster
+        before, self._doubtful_since_ns = self._doubtful_since_ns, {}
+        for node in cluster.nodes():
+            if self._is_stopped(node):
+                since_ns = before.get(node.name, cluster.now_ns)
+                self._doubtful_since_ns[node.name] = since_ns
+                if cluster.now_ns >= since_ns + DOUBT_NS:
+                    self.faults["voted again"] = self.faults.get("voted again", 0) + 1
+                    node.resume_voting(cluster.now_ns)
+                    cluster.plan_turn(cluster.servers[node.name])
+        cluster.at(100 * MS, self._settle_doubts)
+
+    def _is_stopped(self, node: RaftNode) -> bool:
+        """Whether a group has no leader until a member votes that has forgotten, and has one then.
+
+        The member knows as much about the others as it has heard of them.
+        """
+        heard = {node.name, *self.cluster.servers[node.name].heard}
+
+        def has_forgotten(name: str) -> bool:
+            other = self.cluster.servers[name].node
+            return name in heard and other is not None and not other.may_vote
+
+        return (
+            not node.may_vote
+            and not node.leader
+            and quorum.needs_forgetful(node.membership, node.name, has_forgotten)
+            and quorum.has_quorum(node.membership, heard.__contains__)
+        )
+
     # --- the end --------------------------------------------------------------------------------
 
     def _make_peace(self) -> None:
@@ -276,9 +341,20 @@ class Run:
         cluster = self.cluster
         leaders = [node for node in cluster.leaders() if node.is_ready]
         if not leaders and not all(node.may_vote for node in cluster.nodes()):
-            # A majority that has forgotten waits for an operator.
-            self.faults["stuck"] = 1
-            return
+            # Those who remember are no quorum. The others vote again when none has come back.
+            self.faults["half forgotten"] = 1
+            if not self.profile.has_doubts:
+                self._settle_doubts()
+            cluster.run(cluster.now_ns + DOUBT_NS + 5 * S)
+            leaders = [node for node in cluster.leaders() if node.is_ready]
+            if not leaders and any(
+                not node.may_vote and node.name not in node.membership.electors()
+                for node in cluster.nodes()
+            ):
+                # A member that has forgotten does not know that it is a voter by now: the loss is
+                # an operator's matter, as that of a member that does not come back.
+                self.faults["stuck"] = 1
+                return
         demand(len(leaders) == 1, f"liveness: {[node.name for node in leaders]} lead")
         (leader,) = leaders
         self._demand_silence(leader)

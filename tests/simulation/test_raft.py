@@ -28,6 +28,8 @@ from tests.simulation.raft_scenario import (
     EVERYTHING,
     EXCHANGES,
     FIGURE_8,
+    FOURS,
+    PAIRS,
     RESTARTS,
     RETURNS,
     SILENCE,
@@ -39,11 +41,19 @@ from tests.simulation.raft_scenario import (
 
 SEEDS = 100
 STORED_SEEDS = 15
+EVEN_SEEDS = 30
 
 
 @pytest.mark.parametrize("profile", [EVERYTHING, UNSYNCED], ids=["synced", "unsynced"])
 @pytest.mark.parametrize("seed", seeds(SEEDS))
 def test_the_four_promises_hold_at_every_step(seed: int, profile: Profile) -> None:
+    run = Run(seed, profile).run()
+    assert run.cluster.checks.committed
+
+
+@pytest.mark.parametrize("profile", [PAIRS, FOURS], ids=["two", "four"])
+@pytest.mark.parametrize("seed", seeds(EVEN_SEEDS))
+def test_the_four_promises_hold_in_even_groups(seed: int, profile: Profile) -> None:
     run = Run(seed, profile).run()
     assert run.cluster.checks.committed
 

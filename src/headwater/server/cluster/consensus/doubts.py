@@ -19,6 +19,9 @@ Why this is no looser than it has to be:
   one member that remembers has each committed entry, and each election needs the vote of one that
   remembers, which goes to no shorter log than its own. Of two members the other one has everything:
   nothing is lost. Of four or more, the one that votes may be another than the one with the entry.
+- A member that has forgotten votes again only while enough members are connected to elect a leader.
+  Alone it would gain nothing, and count as one that remembers when the others come back: if one of
+  them has forgotten by then, those two would take themselves for a quorum that remembers.
 - A joint membership decides by two majorities. Either half stops the group if those of it who
   remember are no quorum, so each half is counted by itself, and a member votes again for a half
   that it is in itself. The leader readmits the others.
@@ -87,16 +90,22 @@ class Doubts:
         self._peers.pop(peer, None)
 
     def due(
-        self, membership_of: Callable[[bytes], Membership], now_ns: int
+        self,
+        membership_of: Callable[[bytes], Membership],
+        is_present: Callable[[str], bool],
+        now_ns: int,
     ) -> tuple[list[bytes], int | None]:
         """The groups in which this server votes again, and the time of the next ones or None.
 
         `membership_of` has the members of a group, or nobody if the group has a leader.
+        `is_present` tells whether a server is this one, or is connected.
         """
         due: list[bytes] = []
         since_ns: dict[bytes, int] = {}
         for group in sorted(self._own):
-            if self._is_stopped(group, membership_of(group)):
+            membership = membership_of(group)
+            is_stopped = self._is_stopped(group, membership)
+            if is_stopped and quorum.has_quorum(membership, is_present):
                 since_ns[group] = self._since_ns.get(group, now_ns)
                 if now_ns >= since_ns[group] + WAIT_NS:
                     due.append(group)

@@ -482,7 +482,9 @@ class ConsensusDriver:
         if not self._doubts.own:
             return None
 
-        due, deadline_ns = self._doubts.due(self._groups.membership_without_leader, now_ns)
+        due, deadline_ns = self._doubts.due(
+            self._groups.membership_without_leader, self.is_alive, now_ns
+        )
         for identity in due:
             self._log.error(
                 f"Group {identity.hex()}: half of its servers or more may have forgotten what they "

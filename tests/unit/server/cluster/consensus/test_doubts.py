@@ -1,5 +1,7 @@
 """Groups in which those who remember are no quorum."""
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,19 +27,29 @@ def doubts(*peers: str) -> Doubts:
     return result
 
 
+def due(
+    forgotten: Doubts,
+    now_ns: int,
+    membership_of: Callable[[bytes], Membership] | None = None,
+    present: str = "abcdef",
+) -> tuple[list[bytes], int | None]:
+    """The groups in which a server votes again, while some servers are connected."""
+    return forgotten.due(membership_of or abc, present.__contains__, now_ns)
+
+
 def abc(_: bytes) -> Membership:
     return membership_of("abc")
 
 
 def test_a_minority_waits_for_its_leader() -> None:
-    assert doubts().due(abc, 0) == ([], None)
+    assert due(doubts(), 0) == ([], None)
 
 
 def test_a_majority_waits_for_the_others_and_then_votes() -> None:
     forgotten = doubts("b")
-    assert forgotten.due(abc, 5) == ([], 5 + WAIT_NS)
-    assert forgotten.due(abc, 4 + WAIT_NS) == ([], 5 + WAIT_NS)
-    assert forgotten.due(abc, 5 + WAIT_NS)[0] == [ONE]
+    assert due(forgotten, 5) == ([], 5 + WAIT_NS)
+    assert due(forgotten, 4 + WAIT_NS) == ([], 5 + WAIT_NS)
+    assert due(forgotten, 5 + WAIT_NS)[0] == [ONE]
 
 
 @pytest.mark.parametrize(
@@ -57,9 +69,20 @@ def test_members_that_have_forgotten_vote_if_the_others_are_no_quorum(
     voters: str, forgetful: str, is_stopped: bool
 ) -> None:
     forgotten = doubts(*forgetful)
-    forgotten.due(lambda _: membership_of(voters), 0)
-    due, _ = forgotten.due(lambda _: membership_of(voters), WAIT_NS)
-    assert due == [ONE] * is_stopped
+    due(forgotten, 0, lambda _: membership_of(voters))
+    groups, _ = due(forgotten, WAIT_NS, lambda _: membership_of(voters))
+    assert groups == [ONE] * is_stopped
+
+
+def test_a_member_that_has_forgotten_waits_for_a_quorum_to_be_connected() -> None:
+    forgotten = doubts()
+
+    def ab(_: bytes) -> Membership:
+        return membership_of("ab")
+
+    assert due(forgotten, 0, ab, present="a") == ([], None)
+    assert due(forgotten, WAIT_NS, ab, present="ab") == ([], 2 * WAIT_NS)
+    assert due(forgotten, 2 * WAIT_NS, ab, present="ab")[0] == [ONE]
 
 
 @pytest.mark.parametrize(
@@ -70,31 +93,31 @@ def test_each_half_of_a_joint_membership_is_counted_by_itself(
 ) -> None:
     joint = Membership(("d", "e", "f"), ("a", "b", "c"))
     forgotten = doubts(*forgetful)
-    forgotten.due(lambda _: joint, 0)
-    assert forgotten.due(lambda _: joint, WAIT_NS)[0] == [ONE] * is_stopped
+    due(forgotten, 0, lambda _: joint)
+    assert due(forgotten, WAIT_NS, lambda _: joint)[0] == [ONE] * is_stopped
 
 
 def test_a_group_with_a_leader_waits_for_it() -> None:
-    assert doubts("b", "c").due(lambda _: UNKNOWN, 0) == ([], None)
+    assert due(doubts("b", "c"), 0, lambda _: UNKNOWN) == ([], None)
 
 
 def test_the_wait_begins_again_when_the_majority_was_lost() -> None:
     forgotten = doubts("b")
-    forgotten.due(abc, 0)
+    due(forgotten, 0)
     forgotten.lost("b")
-    forgotten.due(abc, WAIT_NS // 2)
+    due(forgotten, WAIT_NS // 2)
     forgotten.heard("b", frozenset({ONE}))
-    assert forgotten.due(abc, WAIT_NS) == ([], 2 * WAIT_NS)
+    assert due(forgotten, WAIT_NS) == ([], 2 * WAIT_NS)
 
 
 def test_a_server_of_another_group_does_not_count() -> None:
     forgotten = doubts()
     forgotten.heard("b", frozenset({TWO}))
-    assert forgotten.due(abc, 0) == ([], None)
+    assert due(forgotten, 0) == ([], None)
 
 
 def test_a_server_that_is_no_voter_does_not_count_itself() -> None:
-    assert doubts("b").due(lambda _: membership_of("bcd"), 0) == ([], None)
+    assert due(doubts("b"), 0, lambda _: membership_of("bcd")) == ([], None)
 
 
 def test_others_must_know_when_the_groups_of_this_server_change() -> None:
