@@ -107,6 +107,8 @@ class PipeNetwork:
     def __init__(self, world: "ClusterWorld", host: str) -> None:
         self._world = world
         self._host = host
+        self.is_silent = False
+        """Whether the server has fallen silent: nobody hears its attempts to connect."""
 
     async def listen(self, host: str, port: int, factory: Any) -> Any:
         raise NotImplementedError
@@ -117,9 +119,10 @@ class PipeNetwork:
     def dial(
         self, host: str, port: int, handler: ConnectionHandler, timeout_s: float, failed: Any
     ) -> None:
-        self._world.scheduler.call_soon(
-            lambda: self._world.connect_servers(self._host, host, port, handler, failed)
-        )
+        if not self.is_silent:
+            self._world.scheduler.call_soon(
+                lambda: self._world.connect_servers(self._host, host, port, handler, failed)
+            )
 
 
 class ClusterWorld:
@@ -211,6 +214,7 @@ class ClusterWorld:
             if host in (one, other):
                 for end in ends:
                     end.is_cut = True
+        cast(PipeNetwork, node.environment.network).is_silent = True
         node.environment = cast(Any, None)
 
     def cluster_of(self, name: str) -> Cluster:

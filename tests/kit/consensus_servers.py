@@ -6,6 +6,7 @@ from typing import TypeVar
 from headwater.raft.config import RaftConfig
 from headwater.raft.node import RaftNode
 from headwater.runtime.environment import TimerHandle
+from headwater.server.cluster.cluster import REFUSAL_DELAY_S
 from headwater.server.cluster.consensus.cluster_file import ClusterFile, Order
 from headwater.server.cluster.consensus.driver import ConsensusDriver
 from headwater.server.cluster.consensus.liveness import LivenessSettings
@@ -54,6 +55,8 @@ class ConsensusServer:
         self.disk.make_folder("/data")
         self.disk.sync_folder("/")
         self.lines: list[str] = []
+        self.refused: list[str] = []
+        """The servers that were refused, in order."""
         self.is_running = False
         self.is_stalled = False
         """Whether the disk takes no write, while the process goes on."""
@@ -124,6 +127,13 @@ class ConsensusServer:
 
     def send_catch_up(self, peer: str, payload: bytes) -> None:
         self.servers.send(self.name, peer, payload, "catch_up_received")
+
+    def welcome(self, peer: str) -> None:
+        """Nobody else has to know of the server."""
+
+    def refuse(self, peer: str, reason: str) -> None:
+        self.refused.append(peer)
+        self.life.call_later(REFUSAL_DELAY_S, lambda: self.servers.cut(self.name, peer))
 
     def disconnect(self, peer: str, reason: str) -> None:
         self.servers.cut(self.name, peer)

@@ -74,6 +74,11 @@ class Channel:
         """The channel in the log."""
         return f"{self.connection.peer_host}:{self.connection.peer_port} - rid:{self.rid}"
 
+    @property
+    def counts(self) -> tuple[int, int, int, int]:
+        """Messages and bytes that came, and those that went."""
+        return self.in_msgs, self.in_bytes, self.out_msgs, self.out_bytes
+
     def cancel_timers(self) -> None:
         """The channel has ended."""
         self.timers.cancel_all()

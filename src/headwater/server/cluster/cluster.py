@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable
 from typing import Final, final
 
 from headwater import __version__
+from headwater.base.clock import NS_PER_S
 from headwater.base.errors import PeerError
 from headwater.go.quoting import quote
 from headwater.runtime.environment import Environment
@@ -37,10 +38,11 @@ from headwater.server.cluster.listener import (
     PeerListener,
     RequestListener,
 )
+from headwater.server.cluster.members import checked_members, members_of, targets_of
 from headwater.server.cluster.peer import Peer, opaque
 from headwater.server.cluster.pulse import Pulse
 from headwater.server.cluster.refusals import Refusals
-from headwater.server.cluster.targets import Target, joined_address
+from headwater.server.cluster.targets import RENEWABLE_S, Target
 from headwater.server.cluster.traffic import Traffic
 from headwater.server.configuration.options import ClusterOptions, Options
 from headwater.server.configuration.reading import split_host_port
@@ -62,7 +64,6 @@ from headwater.wire.peer_frames import (
 )
 from headwater.wire.peer_info import (
     LINK_VERSION,
-    Member,
     PeerInfo,
     Purpose,
     decode,
@@ -74,8 +75,10 @@ from headwater.wire.peer_info import (
 
 # Connections in their handshake; more are closed at once, so that strangers cannot fill the memory.
 HANDSHAKES_MAX: Final = 1_000
-# Servers that a peer may name; each of them is dialled.
-MEMBERS_MAX: Final = 1_000
+# Servers that are refused for as long as they run; the first ones are forgotten first.
+REFUSED_MAX: Final = 1_000
+
+REFUSAL_DELAY_S: Final = 0.1
 
 _TOKEN_BYTES: Final = 8
 _NO_TOKEN: Final = bytes(_TOKEN_BYTES)
@@ -154,6 +157,8 @@ class Cluster:
         self.request_listener: RequestListener = NoRequestListener()
         # The addresses of configured routes that turned out to be this server.
         self._own_routes: set[str] = set()
+        # The reasons for which servers are refused as long as they run, by their ids.
+        self._refused: dict[str, str] = {}
         # By server id.
         self.peers: dict[str, Peer] = {}
         self.channels: dict[Channel, None] = {}
@@ -234,7 +239,7 @@ class Cluster:
 
     def counts(self) -> tuple[int, int, int, int]:
         """Messages and bytes from other servers, and to them."""
-        rows = [_counts_of(channel) for channel in self.channels]
+        rows = [channel.counts for channel in self.channels]
         columns = zip(self._ended_counts, *rows, strict=True)
         in_msgs, in_bytes, out_msgs, out_bytes = map(sum, columns)
         return in_msgs, in_bytes, out_msgs, out_bytes
@@ -245,7 +250,7 @@ class Cluster:
             return []
         urls = [*self._client_urls()]
         for peer in self._hearing_peers():
-            urls += peer.info.connect_urls
+            urls += peer.info.connect_urls if peer.is_welcome else ()
         return [*dict.fromkeys(urls)]
 
     def configured_servers(self) -> int:
@@ -438,6 +443,8 @@ class Cluster:
                 self.listener.members_expected(self.configured_servers())
             self._close(channel, DUPLICATE_ROUTE)
             return False
+        if reason := self._refused.get(info.server_id, ""):
+            raise Refusal(reason)
         twin = self._twin(info)
         if twin is not None or info.server_name == self._server_name:
             if twin is not None:
@@ -495,6 +502,8 @@ class Cluster:
         peer = self.peers.get(info.server_id)
         if peer is None:
             peer = self.peers[info.server_id] = Peer(info)
+            # Servers that agree with each other may refuse each other for their greetings yet.
+            peer.is_welcome = not (self._options.jetstream.enabled and info.jetstream)
         peer.channels[channel.purpose] = channel
         self._refusals.forget(channel)
         self._log.info(f"{channel.label} - Route connection created")
@@ -533,7 +542,8 @@ class Cluster:
         elif kind is Kind.INTEREST:
             self._traffic.receive_interest(peer, body)
         elif kind is Kind.MEMBERS:
-            self._receive_members(peer, decode_members(body))
+            peer.members = checked_members(decode_members(body))
+            self._dial_members()
         elif kind is Kind.INFO:
             self._receive_info(peer, decode(body, PeerInfo))
         elif kind is Kind.CATCH_UP:
@@ -558,52 +568,19 @@ class Cluster:
     def _tell_members(self) -> None:
         """Tell every peer which servers this one has links to."""
         hearing = self._hearing_peers()
-        members = [
-            Member(
-                server_id=peer.server_id,
-                server_name=peer.name,
-                address=joined_address(
-                    peer.info.host
-                    if peer.info.host not in _ANY_HOST
-                    else peer.channels[Purpose.MESSAGES].connection.peer_host,
-                    peer.info.port,
-                ),
-            )
-            for peer in hearing
-        ]
+        members = members_of(peer for peer in hearing if peer.is_welcome)
         for peer in hearing:
             others = [member for member in members if member.server_id != peer.server_id]
             self._queue(peer.channels[Purpose.MESSAGES], Kind.MEMBERS, encode_members(others))
-
-    def _receive_members(self, peer: Peer, members: list[Member]) -> None:
-        if len(members) > MEMBERS_MAX:
-            raise MalformedFrame(f"a list of {len(members)} members is too long")
-        for member in members:
-            address = split_host_port(member.address)
-            if address is None or not address[1].isdigit():
-                raise MalformedFrame(f"a member has the address {quote(member.address)}")
-        peer.members = {member.server_id: member for member in members}
-        self._dial_members()
 
     def _dial_members(self) -> None:
         """Dial the servers that peers have links to, and this server has not."""
         cluster = self._cluster_options
         credentials = Credentials(cluster.username, cluster.password)
-        known = {
-            server_id: member
-            for peer in self.peers.values()
-            for server_id, member in peer.members.items()
-        }
-        for server_id, member in known.items():
-            address = split_host_port(member.address)
-            if (
-                address is not None
-                and server_id != self._server_id
-                and not self._has_channel(server_id, Purpose.MESSAGES)
-            ):
-                self._dialler.add(
-                    Target(address[0], int(address[1]), credentials, False, server_id)
-                )
+        for target in targets_of(self.peers.values(), credentials):
+            server_id = target.peer_id
+            if server_id != self._server_id and not self._has_channel(server_id, Purpose.MESSAGES):
+                self._dialler.add(target)
 
     def _end_stale(self, channel: Channel) -> None:
         self.stale_connections += 1
@@ -715,6 +692,29 @@ class Cluster:
 
     # --- the end of a channel ------------------------------------------------------------------
 
+    def welcome(self, peer: str) -> None:
+        """Tell clients and other servers of a server, whose greeting was in order."""
+        found = self._peer_named(peer)
+        if found is not None and not found.is_welcome:
+            found.is_welcome = True
+            self._tell_members()
+            self._members_changed()
+
+    def refuse(self, peer: str, reason: str) -> None:
+        """Close the connections to a server in a while, and accept no others while it runs.
+
+        The server has the time to read the greeting of this one: its own log then has the reason.
+        """
+        found = self._peer_named(peer)
+        if found is None:
+            return
+        while len(self._refused) >= REFUSED_MAX:
+            del self._refused[next(iter(self._refused))]
+        self._refused[found.server_id] = reason
+        self._scheduler.call_later(
+            REFUSAL_DELAY_S, lambda: self.disconnect(peer, AUTHENTICATION_FAILURE)
+        )
+
     def disconnect(self, peer: str, reason: str) -> None:
         """Close the connections to a server, which may connect again."""
         found = self._peer_named(peer)
@@ -732,7 +732,12 @@ class Cluster:
         """Refuse a connection, or end one that broke a rule."""
         if channel.close_reason:
             return
-        self._refusals.report(channel, text)
+        met = channel.handshake.peer
+        if met is None or self._refused.get(met.server_id) != text:
+            # The reason of one that is refused for its greeting was logged.
+            self._refusals.report(channel, text)
+        if channel.target is not None:
+            channel.target.is_refused = True
         if not channel.peer_id:
             # The end of a handshake is told in its language.
             channel.out.append(frames.error(text))
@@ -742,6 +747,8 @@ class Cluster:
 
     def _refused_by_peer(self, channel: Channel, text: str) -> None:
         self._refusals.report(channel, f"Route Error '{text}'")
+        if channel.target is not None:
+            channel.target.is_refused = True
         self._close(channel, CLIENT_CLOSED)
 
     def _close(self, channel: Channel, reason: str) -> None:
@@ -760,7 +767,7 @@ class Cluster:
         channel.cancel_timers()
         channel.out.clear()
         if self.channels.pop(channel, channel) is None:
-            pairs = zip(self._ended_counts, _counts_of(channel), strict=True)
+            pairs = zip(self._ended_counts, channel.counts, strict=True)
             self._ended_counts = [total + count for total, count in pairs]
         target, purpose = channel.target, channel.purpose
         peer = self.peers.get(channel.peer_id)
@@ -771,10 +778,12 @@ class Cluster:
             self._leave(peer, purpose)
         else:
             self._log.debug(f"{channel.label} - Router connection closed: {reason}")
+        age_ns = self._clock.monotonic_ns() - channel.liveness.started_ns
+        is_renewable = bool(channel.peer_id) and age_ns >= RENEWABLE_S * NS_PER_S
         if target is not None:
-            self._dialler.ended(target, purpose)
+            self._dialler.ended(target, purpose, is_renewable)
         elif channel.peer_id:
-            self._dialler.dial_configured(channel.peer_id, purpose)
+            self._dialler.dial_configured(channel.peer_id, purpose, is_renewable)
 
     def _leave(self, peer: Peer, purpose: Purpose) -> None:
         del peer.channels[purpose]
@@ -788,10 +797,3 @@ class Cluster:
         if not self._is_stopped:
             self._tell_members()
             self._members_changed()
-
-
-def _counts_of(channel: Channel) -> tuple[int, int, int, int]:
-    return channel.in_msgs, channel.in_bytes, channel.out_msgs, channel.out_bytes
-
-
-_ANY_HOST: Final = frozenset({"", "0.0.0.0", "::"})

@@ -12,7 +12,14 @@ from typing import Final, final
 from headwater.runtime.environment import Environment
 from headwater.runtime.sockets.client_connection import ConnectionHandler
 from headwater.server.cluster.handshake import Credentials
-from headwater.server.cluster.targets import Target, delay_s, is_reported, may_retry
+from headwater.server.cluster.targets import (
+    REFUSALS_IN_STEP,
+    Target,
+    delay_s,
+    is_reported,
+    may_retry,
+    renewal_delay_s,
+)
 from headwater.server.configuration.options import RouteUrl
 from headwater.server.log import Log
 from headwater.server.settings import Settings
@@ -120,23 +127,27 @@ class Dialler:
         """A channel to a target is open; the dialling server makes both channels of a link."""
         attempt = target.attempts[purpose]
         attempt.is_under_way, attempt.reached, attempt.failures = False, True, 0
+        target.is_refused = False
         if purpose is Purpose.MESSAGES:
             self.dial(target, Purpose.CONSENSUS)
 
-    def ended(self, target: Target, purpose: Purpose) -> None:
-        """A channel to a target has ended, or its handshake has failed."""
+    def ended(self, target: Target, purpose: Purpose, is_renewable: bool) -> None:
+        """A channel to a target has ended, or its handshake has failed.
+
+        One that was open for a while `is_renewable`: it is dialled again at once.
+        """
         attempt = target.attempts[purpose]
         if attempt.is_under_way:
             attempt.is_under_way = False
             attempt.failures += 1
         if not self._has_channel(target.peer_id, purpose):
-            self._dial_later(target, purpose)
+            self._dial_later(target, purpose, is_renewable)
 
-    def dial_configured(self, server_id: str, purpose: Purpose) -> None:
+    def dial_configured(self, server_id: str, purpose: Purpose, is_renewable: bool) -> None:
         """Dial a server whose own connection is lost, if it is one of the configured routes."""
         for target in [*self._targets.values()]:
             if target.peer_id == server_id and target.is_configured:
-                self._dial_later(target, purpose)
+                self._dial_later(target, purpose, is_renewable)
 
     def _failed(self, target: Target, purpose: Purpose, reason: str) -> None:
         attempt = target.attempts[purpose]
@@ -155,7 +166,7 @@ class Dialler:
             self._unreachable(target.peer_name)
         self._dial_later(target, purpose)
 
-    def _dial_later(self, target: Target, purpose: Purpose) -> None:
+    def _dial_later(self, target: Target, purpose: Purpose, is_renewable: bool = False) -> None:
         if self._is_stopped or target.is_over:
             return
         attempt = target.attempts[purpose]
@@ -166,5 +177,12 @@ class Dialler:
             self.remove(target.address)
             return
         attempt.cancel()
-        wait_s = delay_s(attempt.failures, cluster.connect_backoff, self._entropy)
+        wait_s = self._wait_s(target, attempt.failures, is_renewable)
         attempt.timer = self._scheduler.call_later(wait_s, lambda: self.dial(target, purpose))
+
+    def _wait_s(self, target: Target, failures: int, is_renewable: bool) -> float:
+        if is_renewable:
+            return renewal_delay_s(self._entropy)
+        if self._settings.options.cluster.connect_backoff:
+            return delay_s(failures, True, self._entropy)
+        return delay_s(failures - REFUSALS_IN_STEP, target.is_refused, self._entropy)

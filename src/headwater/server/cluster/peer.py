@@ -38,6 +38,7 @@ class Peer:
         "announced",
         "channels",
         "info",
+        "is_welcome",
         "line",
         "members",
         "subscriptions",
@@ -46,6 +47,8 @@ class Peer:
     def __init__(self, info: PeerInfo) -> None:
         self.info = info
         self.channels: dict[Purpose, Channel] = {}
+        # Clients and other servers are told of the peer.
+        self.is_welcome = True
         # The interest of the peer by account, pattern and queue group, as the peer told it, and the
         # part of it that the permissions of this server let through.
         self.announced: dict[tuple[str, bytes, bytes], int] = {}

@@ -3,7 +3,13 @@
 A configured route is dialled for ever. An address that another server named is dialled
 `connect_retries` times after a failure and then left to the other end. Attempts are a second apart,
 with `connect_backoff` twice as long after every failure up to 30 s, and a random part keeps two
-servers that dial each other from staying in step.
+servers that dial each other from staying in step. A server that was refused, or refuses this one,
+is dialled less and less often too.
+
+The first attempt after the end of an open connection comes within tens of milliseconds: a
+connection that was reset is renewed before its server counts as lost, and a server that was killed
+refuses it. One that was open for less than a second is not renewed so, lest servers that always end
+their connections dial without a pause.
 
 Pure: times are given and returned in seconds; the caller has the timers.
 """
@@ -18,6 +24,13 @@ from headwater.wire.peer_info import Purpose
 RECONNECT_S: Final = 1.0
 RECONNECT_S_MAX: Final = 30.0
 JITTER_S_MAX: Final = 0.1
+RENEWAL_S: Final = 0.01
+RENEWAL_JITTER_S_MAX: Final = 0.02
+# Connections that were open for so long are renewed at once.
+RENEWABLE_S: Final = 1.0
+# Handshakes in a row that end with a refusal before a server is dialled less often: another server
+# of its name is given up after some of them.
+REFUSALS_IN_STEP: Final = 3
 _JITTER_STEPS: Final = 1_000
 
 
@@ -52,6 +65,7 @@ class Target:
         "host",
         "is_configured",
         "is_over",
+        "is_refused",
         "peer_id",
         "peer_name",
         "port",
@@ -69,6 +83,8 @@ class Target:
         self.peer_name = ""
         # Not dialled any more: the address is the server's own, or was removed.
         self.is_over = False
+        # The last handshake has ended with a refusal, of either end.
+        self.is_refused = False
         self.attempts = {purpose: Attempt() for purpose in Purpose}
 
     @property
@@ -95,6 +111,11 @@ def delay_s(failures: int, with_backoff: bool, entropy: Entropy) -> float:
         # The exponent is bounded: 2 to the power of a large number takes long.
         wait_s = min(RECONNECT_S * 2.0 ** min(max(failures - 1, 0), 10), RECONNECT_S_MAX)
     return wait_s + JITTER_S_MAX * entropy.below(_JITTER_STEPS) / _JITTER_STEPS
+
+
+def renewal_delay_s(entropy: Entropy) -> float:
+    """The time until the first attempt after the end of an open connection."""
+    return RENEWAL_S + RENEWAL_JITTER_S_MAX * entropy.below(_JITTER_STEPS) / _JITTER_STEPS
 
 
 def may_retry(target: Target, failures: int, retries_max: int) -> bool:

@@ -3,7 +3,14 @@
 import pytest
 
 from headwater.server.cluster.handshake import Credentials
-from headwater.server.cluster.targets import Target, delay_s, is_reported, joined_address, may_retry
+from headwater.server.cluster.targets import (
+    Target,
+    delay_s,
+    is_reported,
+    joined_address,
+    may_retry,
+    renewal_delay_s,
+)
 from tests.kit.world import SeededEntropy
 
 
@@ -14,6 +21,12 @@ from tests.kit.world import SeededEntropy
 def test_the_time_between_attempts(failures: int, with_backoff: bool, least_s: float) -> None:
     wait_s = delay_s(failures, with_backoff, SeededEntropy())
     assert least_s <= wait_s <= least_s + 0.1
+
+
+def test_an_open_connection_is_renewed_within_tens_of_milliseconds() -> None:
+    entropy = SeededEntropy()
+    waits_s = [renewal_delay_s(entropy) for _ in range(100)]
+    assert 0 < min(waits_s) < max(waits_s) <= 0.03
 
 
 @pytest.mark.parametrize(

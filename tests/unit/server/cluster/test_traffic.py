@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from headwater.server.cluster.cluster import MEMBERS_MAX
+from headwater.server.cluster.members import MEMBERS_MAX
 from headwater.server.configuration.options import (
     AccountOptions,
     Permissions,

@@ -89,10 +89,6 @@ LEADERS: Final = b"\x05"
 UNAWAITED_S_MAX: Final = 0.005
 """Entries that nobody waits for are proposed after at most this time."""
 
-REFUSAL_DELAY_S: Final = 0.1
-"""A server that is refused for its greeting has this time to read the greeting of this one: its own
-log then has the reason too."""
-
 
 @final
 class ConsensusDriver:
@@ -340,9 +336,7 @@ class ConsensusDriver:
         refusal = peers.refusal(peer, greeting.facts, self._facts)
         if refusal := refusal or self._birth.refusal(greeting.cluster):
             self._report_refusal(peer, refusal)
-            self._scheduler.call_later(
-                REFUSAL_DELAY_S, lambda: self._links.disconnect(peer, refusal)
-            )
+            self._links.refuse(peer, refusal)
             return
         now_ns = self._clock.monotonic_ns()
         if peers.remember(peer, greeting.facts) and not self._save():
@@ -359,6 +353,7 @@ class ConsensusDriver:
             self._is_doubtful = True
             self._groups.forget(now_ns)
         self._greeted.add(peer)
+        self._links.welcome(peer)
         self._admission.connected(peer)
         self._groups.connected(peer, now_ns)
         for payload in self.notices.first():
@@ -397,7 +392,8 @@ class ConsensusDriver:
         birth = message.birth if message.kind is Kind.CHOSEN else None
         refusal = "" if birth is None else self._birth.refusal(birth.cluster)
         if refusal:
-            self._refuse(peer, refusal)
+            self._report_refusal(peer, refusal)
+            self._links.refuse(peer, refusal)
             return
         self._send_births(self._birth.heard(peer, message))
 

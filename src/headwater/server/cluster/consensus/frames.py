@@ -77,6 +77,14 @@ class Links(Protocol):
         """Send a payload on the connection for messages and catch-up, if it is open."""
         ...
 
+    def welcome(self, peer: str) -> None:
+        """Let clients and other servers know of a server, whose greeting was in order."""
+        ...
+
+    def refuse(self, peer: str, reason: str) -> None:
+        """Close the connections to a server soon, and refuse others of it while it runs."""
+        ...
+
     def disconnect(self, peer: str, reason: str) -> None:
         """Close the connections to a server. It may connect again."""
         ...

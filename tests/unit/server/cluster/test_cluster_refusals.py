@@ -1,0 +1,58 @@
+"""Whole servers refuse one for its greeting: once in the log, and unseen by clients."""
+
+from headwater.testing.disk import SimDisk
+from headwater.wire.peer_info import Purpose
+from tests.kit.agreeing_cluster import AgreeingCluster
+from tests.kit.world import infos_in
+
+
+def with_copied_store() -> tuple[AgreeingCluster, dict[str, list[str]], bytes]:
+    """Three servers, of which the third one has come back on a copy of the store of the second.
+
+    Returns also the logs since then, and all that a client of the first one got.
+    """
+    world = AgreeingCluster(3)
+    world.stop("s3")
+    world.quiet(3)
+    copied = world._disks["s2"].clone(1)
+    copied.kill()
+    world._disks["s3"] = copied
+    client = world.client("s1", protocol=1)
+    client.take()
+    begins = {name: len(lines) for name, lines in world.logs.items()}
+    world.start_server("s3")
+    world.quiet(20)
+    logs = {name: lines[begins[name] :] for name, lines in world.logs.items()}
+    return world, logs, bytes(client.take())
+
+
+def test_a_server_on_a_copied_store_is_logged_once_and_seen_by_no_client() -> None:
+    world, logs, told = with_copied_store()
+    for name, reason in (
+        ("s1", "server 's3' runs on a copy of the store of server 's2'"),
+        ("s2", "server 's3' runs on a copy of this server's store"),
+    ):
+        assert len([line for line in logs[name] if f"server 's3': {reason}" in line]) == 1
+        # A link has two connections, and it is made once.
+        created = [line for line in logs[name] if "Route connection created" in line]
+        assert len(created) == 2
+    assert infos_in(told) == []
+    for name in ("s1", "s2"):
+        peers = world.cluster_of(name).peers.values()
+        assert {peer.name for peer in peers} == {"s1", "s2"} - {name}
+        assert all({*peer.channels} == {*Purpose} for peer in peers)
+
+
+def test_a_server_that_was_refused_may_come_back_on_its_own_store() -> None:
+    world, _, _ = with_copied_store()
+    world.stop("s3")
+    del world._disks["s3"]
+    world.quiet(3)
+    world._disks["s3"] = SimDisk()
+    world.start_server("s3")
+    world.quiet(10)
+    assert {peer.name for peer in world.cluster_of("s1").peers.values()} == {"s2", "s3"}
+    consensus = world.nodes["s3"].consensus
+    assert consensus is not None
+    assert consensus.meta is not None
+    assert consensus.meta.may_vote
