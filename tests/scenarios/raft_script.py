@@ -433,6 +433,8 @@ class Stage:
         ]
         if not node.may_vote:
             parts.append("may not vote")
+        if node.is_contradicted:
+            parts.append("contradicted")
         parts.append("silent" if node.deadline_ns is None else "has a timer")
         return f"{member.name}: " + "; ".join(parts)
 

@@ -23,17 +23,32 @@ EPISODES = 2
 QUIET_MESSAGES = 6
 CLIENT_PORT = 4222
 CLUSTER_PORT = 6222
-# host, server, pattern, queue group
+# host, pattern, queue group
 SUBSCRIPTIONS = (
-    ("sub-all", 0, "data.>", None),
-    ("sub-star", 1, "data.*.x", None),
-    ("sub-one", 2, "data.pub-a.x", None),
-    ("queue-1", 1, "data.*.*", "workers"),
-    ("queue-2", 2, "data.>", "workers"),
-    ("queue-3", 1, "data.>", "others"),
+    ("sub-all", "data.>", None),
+    ("sub-star", "data.*.x", None),
+    ("sub-one", "data.pub-a.x", None),
+    ("queue-1", "data.*.*", "workers"),
+    ("queue-2", "data.>", "workers"),
+    ("queue-3", "data.>", "others"),
 )
-PUBLISHERS = (("pub-a", 0), ("pub-b", 1), ("pub-c", 2))
-SERVICES = (("svc-0", 0), ("svc-2", 2))
+PUBLISHERS = ("pub-a", "pub-b", "pub-c")
+SERVICES = ("svc-0", "svc-2")
+# The first client is at the first server, the next one at the next server, and so on in turn. Of
+# three servers each has a publisher and a subscriber, and of five each has clients.
+ORDER = (
+    "pub-a",
+    "queue-1",
+    "queue-3",
+    "sub-all",
+    "pub-c",
+    "queue-2",
+    "sub-star",
+    "sub-one",
+    "pub-b",
+    "svc-0",
+    "svc-2",
+)
 
 
 @dataclass
@@ -109,18 +124,18 @@ class ClusterScenario:
         await host.run(boot())
 
     def _install(self, world: World) -> None:
-        def url(server: int) -> str:
-            return f"nats://{self.names[server % self.count]}:{CLIENT_PORT}"
+        def url(name: str) -> str:
+            return f"nats://{self.names[ORDER.index(name) % self.count]}:{CLIENT_PORT}"
 
-        for name, server in PUBLISHERS:
-            self.publishers.append(Publisher(world, self.ledger, world.host(name), url=url(server)))
-        for name, server, pattern, queue in SUBSCRIPTIONS:
+        for name in PUBLISHERS:
+            self.publishers.append(Publisher(world, self.ledger, world.host(name), url=url(name)))
+        for name, pattern, queue in SUBSCRIPTIONS:
             host = world.host(name)
             self.listeners.append(
-                Listener(world, self.ledger, host, url=url(server), pattern=pattern, queue=queue)
+                Listener(world, self.ledger, host, url=url(name), pattern=pattern, queue=queue)
             )
-        for name, server in SERVICES:
-            self.responders.append(Responder(world, self.ledger, world.host(name), url=url(server)))
+        for name in SERVICES:
+            self.responders.append(Responder(world, self.ledger, world.host(name), url=url(name)))
         for participant in self._participants():
             participant.install()
 
@@ -130,6 +145,7 @@ class ClusterScenario:
     async def _quiet(self) -> None:
         """All are connected again; messages published now must arrive, and requests too."""
         await self._everybody_connected()
+        assert all(server.node.roster.open for server in self.servers.values()), "no clients"
         # Interest is on its way for as long as a link takes.
         await asyncio.sleep(1)
         messages: list[Published] = []

@@ -12,6 +12,7 @@ from headwater.server.cluster.remote_interest import RemoteInterest
 from headwater.server.cluster.traffic import Traffic
 from headwater.subjects.index import Route
 from headwater.testing import World, seeds
+from headwater.testing.checkers.delivery import DeliveryViolation
 from tests.simulation.cluster_scenario import ClusterScenario, Crossings
 
 SEEDS_OF_THREE = 30
@@ -83,21 +84,26 @@ def _keeps_interest(original: Callable[..., None]) -> Callable[..., None]:
 
 
 @pytest.mark.parametrize(
-    ("owner", "name", "plant"),
+    ("owner", "name", "plant", "kind", "found"),
     [
-        (traffic_module, "_served", _delivers_to_every_group),
-        (RemoteInterest, "_has_taker", _prefers_nobody),
-        (Ledger, "add", _forgets_the_last_subscriber),
-        (RemoteInterest, "hears", _hears_nobody),
-        (Traffic, "greet", _keeps_interest),
+        (traffic_module, "_served", _delivers_to_every_group, DeliveryViolation, "twice"),
+        (RemoteInterest, "_has_taker", _prefers_nobody, DeliveryViolation, "twice"),
+        (Ledger, "add", _forgets_the_last_subscriber, DeliveryViolation, "lost"),
+        # A request without its reply.
+        (RemoteInterest, "hears", _hears_nobody, AssertionError, "no responders available"),
+        (Traffic, "greet", _keeps_interest, DeliveryViolation, "lost"),
     ],
 )
 def test_a_planted_bug_is_found(
-    monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, plant: Callable[..., Any]
+    monkeypatch: pytest.MonkeyPatch,
+    owner: Any,
+    name: str,
+    plant: Callable[..., Any],
+    kind: type[Exception],
+    found: str,
 ) -> None:
     monkeypatch.setattr(owner, name, plant(getattr(owner, name)))
-    # A broken promise, a request without its reply, or a run that never gets quiet.
-    with pytest.raises(Exception):  # noqa: B017, PT011
+    with pytest.raises(kind, match=found):
         run_seeds(SEEDS_FOR_PLANTED_BUGS)
 
 

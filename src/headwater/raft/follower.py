@@ -67,8 +67,8 @@ class Follower(Role):
         replica = self.replica
         replica.leader = NOBODY
         if replica.may_campaign:
-            delay_ns = replica.entropy.below(replica.config.lost_leader_spread_ns)
-            self._deadline_ns = now_ns + delay_ns
+            spread_ns = replica.config.lost_leader_spread_ns
+            self._deadline_ns = now_ns + replica.part_of(spread_ns)
 
     def tick(self, now_ns: int) -> Transition | None:
         if self._deadline_ns is None or now_ns < self._deadline_ns:

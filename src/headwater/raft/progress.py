@@ -90,15 +90,14 @@ class Progress:
         self.next = index + 1
         self._empty_window()
 
-    def confirm(self, match: int, commit: int, first_index: int) -> bool:
-        """Note a confirmation. Returns whether it is news.
+    def confirm(self, match: int, commit: int, first_index: int) -> None:
+        """Note a confirmation.
 
         `first_index` is the first entry that the leader still has.
         """
         self.commit_known = max(self.commit_known, commit)
         if match < self.match:
-            return False
-        is_news = match > self.match or self.phase is Phase.PROBE
+            return
         self.match = match
         if self.phase is Phase.REPLICATE:
             while self._window and self._window[0][0] <= match:
@@ -108,21 +107,19 @@ class Progress:
             self.phase = Phase.REPLICATE
             self.is_probe_sent = False
             self.next = match + 1
-        return is_news
 
-    def refuse(self, prev_index: int, hint_index: int) -> bool:
-        """Note that the follower lacks an entry. Returns whether the refusal is of use.
+    def refuse(self, prev_index: int, hint_index: int) -> None:
+        """Note that the follower lacks an entry.
 
-        A refusal that was overtaken by a confirmation, or by another refusal, is not.
+        A refusal that was overtaken by a confirmation, or by another refusal, is of no use.
         """
         if self.phase is Phase.SNAPSHOT or prev_index <= self.match:
-            return False
+            return
         if self.phase is Phase.PROBE and prev_index != self.next - 1:
-            return False
+            return
         self.probe()
         self.next = max(min(prev_index, hint_index + 1), self.match + 1)
         check(self.next > self.match, "a confirmed entry is not sent again")
-        return True
 
     def probe(self) -> None:
         """Ask again for the end of the follower's log: messages may be lost."""

@@ -3,7 +3,7 @@
 A role holds a replica and changes it. The replica knows no roles.
 """
 
-from typing import final
+from typing import Final, final
 
 from headwater.base.entropy import Entropy
 from headwater.base.invariants import check
@@ -11,6 +11,10 @@ from headwater.raft.config import RaftConfig
 from headwater.raft.log import RaftLog
 from headwater.raft.messages import Message
 from headwater.raft.storage import NOBODY, TRUSTED, HardState, SavedState, Storage
+
+CAMPAIGN_SLOTS: Final = 8
+"""The parts of the time in which the members of a group campaign. With fewer of them the votes of
+more groups travel together, and the members that come first in a membership lead more often."""
 
 
 @final
@@ -121,4 +125,19 @@ class Replica:
     def patience_ns(self) -> int:
         """The time after which a member without leader campaigns: one to two election timeouts."""
         timeout_ns = self.config.election_timeout_ns
-        return timeout_ns + self.entropy.below(timeout_ns)
+        return timeout_ns + self.part_of(timeout_ns)
+
+    def part_of(self, spread_ns: int) -> int:
+        """A part of a time, after which a member campaigns: one of few, drawn at random.
+
+        Members of many groups that begin to wait in one turn, because their server has lost
+        another one, campaign in as few moments as there are parts, so their votes travel together.
+        The members of one group have different parts, by their places in its membership: they
+        differ by a while even if they draw the same number in the same moment.
+        """
+        electors = self.log.membership.electors()
+        place = electors.index(self.name) if self.name in electors else 0
+        slot_ns = spread_ns // CAMPAIGN_SLOTS
+        return slot_ns * self.entropy.below(CAMPAIGN_SLOTS) + slot_ns * place // max(
+            1, len(electors)
+        )

@@ -21,7 +21,7 @@ def test_a_probe_is_sent_once_until_it_is_answered() -> None:
     progress.sent(9, 10, 3)
     assert not progress.may_send(CONFIG)
     assert progress.next == 8
-    assert progress.confirm(9, 3, 1)
+    progress.confirm(9, 3, 1)
     assert (progress.phase, progress.match, progress.next) == (Phase.REPLICATE, 9, 10)
 
 
@@ -54,26 +54,28 @@ def test_a_message_without_entries_takes_no_room() -> None:
 
 def test_a_late_confirmation_takes_nothing_back() -> None:
     progress = replicating(5)
-    assert not progress.confirm(3, 2, 1)
+    progress.confirm(3, 2, 1)
     assert (progress.match, progress.commit_known) == (5, 2)
 
 
 def test_a_refusal_goes_back_to_the_hint_and_not_behind_what_is_confirmed() -> None:
     progress = replicating(5)
     progress.sent(9, 10, 0)
-    assert progress.refuse(9, 7)
+    progress.refuse(9, 7)
     assert (progress.phase, progress.next) == (Phase.PROBE, 8)
     progress.sent(8, 10, 0)
-    assert progress.refuse(7, 2)
+    progress.refuse(7, 2)
     assert progress.next == 6
 
 
 def test_a_refusal_that_was_overtaken_is_of_no_use() -> None:
     progress = replicating(5)
-    assert not progress.refuse(5, 1)
+    progress.refuse(5, 1)
+    assert (progress.phase, progress.next) == (Phase.REPLICATE, 6)
     probing = Progress(8)
-    assert not probing.refuse(3, 1)
-    assert probing.refuse(7, 3)
+    probing.refuse(3, 1)
+    assert probing.next == 8
+    probing.refuse(7, 3)
     assert probing.next == 4
 
 
@@ -82,7 +84,8 @@ def test_a_snapshot_stops_everything_until_the_log_goes_on_behind_it() -> None:
     progress.sent_snapshot(20)
     assert (progress.phase, progress.next) == (Phase.SNAPSHOT, 21)
     assert not progress.may_send(CONFIG)
-    assert not progress.refuse(20, 1)
+    progress.refuse(20, 1)
+    assert (progress.phase, progress.next) == (Phase.SNAPSHOT, 21)
     progress.confirm(7, 7, 21)
     assert progress.phase is Phase.SNAPSHOT
     progress.confirm(20, 20, 21)

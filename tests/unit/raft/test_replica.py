@@ -1,11 +1,13 @@
 """The state of a member that outlives its roles."""
 
+from itertools import pairwise
+
 import pytest
 
 from headwater.base.invariants import InvariantViolation
 from headwater.raft.config import RaftConfig
 from headwater.raft.membership import membership_of
-from headwater.raft.replica import Replica
+from headwater.raft.replica import CAMPAIGN_SLOTS, Replica
 from headwater.raft.storage import NOBODY, HardState, SavedState, born
 from headwater.testing.entropy import SeededEntropy, labelled_rng
 from tests.kit.raft_disk import Disk
@@ -77,6 +79,21 @@ def test_patience_is_one_to_two_election_timeouts() -> None:
     timeout_ns = member.config.election_timeout_ns
     waits = [member.patience_ns() for _ in range(200)]
     assert timeout_ns <= min(waits) < max(waits) < 2 * timeout_ns
+
+
+def test_members_of_a_group_campaign_in_few_moments_and_never_in_the_same() -> None:
+    spread_ns = 300_000_000
+    members = {name: replica(name) for name in "abc"}
+    parts = {
+        name: {member.part_of(spread_ns) for _ in range(200)} for name, member in members.items()
+    }
+    for own in parts.values():
+        assert len(own) == CAMPAIGN_SLOTS
+        assert all(0 <= part < spread_ns for part in own)
+    moments = sorted({*parts["a"], *parts["b"], *parts["c"]})
+    assert len(moments) == 3 * CAMPAIGN_SLOTS
+    apart_ns = spread_ns // CAMPAIGN_SLOTS // 3
+    assert all(later - part >= apart_ns for part, later in pairwise(moments))
 
 
 def test_a_member_that_lost_committed_entries_has_forgotten() -> None:

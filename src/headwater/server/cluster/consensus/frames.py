@@ -3,8 +3,9 @@
     heartbeat   0
     messages    1, then for each message: group (16 bytes), length (4 bytes), message
 
-Messages of many groups travel in one frame: a server that is lost costs its peers one frame of
-votes, not one for each group. The link adds length and checksum of a frame.
+Messages of many groups travel in one frame. The groups of a server campaign in a few moments
+(`headwater.raft.replica`), so a server that is lost costs its peers a few frames for each
+of these, not for each group. The link adds length and checksum of a frame.
 """
 
 from collections.abc import Iterable, Iterator
