@@ -234,7 +234,7 @@ class Run:
     def _may_forget(self, server: Server) -> bool:
         """Whether the others can bring a server back that forgets: no more than one at a time.
 
-        One that has voted again is a trusted member, and needs the log of the others first.
+        A member that has voted again is trusted, and needs the log of the others first.
         """
         nodes = self.cluster.nodes()
         committed = max(self.cluster.checks.committed, default=0)

@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import nats
 import pytest
@@ -103,7 +103,7 @@ def test_a_leader_whose_disk_stalls_hands_over(seed: int) -> None:
 class Failing(Agreeing):
     """Each write or each sync of the leader's disk fails from a moment on."""
 
-    def __init__(self, operation: str) -> None:
+    def __init__(self, operation: Literal["write", "sync"]) -> None:
         super().__init__()
         self._operation = operation
 
@@ -127,7 +127,9 @@ class Failing(Agreeing):
 
 @pytest.mark.parametrize("operation", ["write", "sync"])
 @pytest.mark.parametrize("seed", seeds(3))
-def test_a_leader_whose_disk_fails_hands_over(seed: int, operation: str) -> None:
+def test_a_leader_whose_disk_fails_hands_over(
+    seed: int, operation: Literal["write", "sync"]
+) -> None:
     story = Failing(operation)
     World(seed).run(story.run)
     assert len(story.servers) == len(NAMES)

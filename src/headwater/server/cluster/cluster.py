@@ -143,24 +143,21 @@ class Cluster:
         self._scheduler = environment.scheduler
         self._settings = settings
         self._log = log
-        self._turn = broker.turn
-        self._next_id = next_id
-        self._client_urls = client_urls
-        self._members_changed = members_changed
+        self._turn, self._next_id = broker.turn, next_id
+        self._client_urls, self._members_changed = client_urls, members_changed
         options = settings.options.cluster
         self.cluster_name = options.name or new_event_id(environment.entropy)
         self.is_name_made_up = not options.name
-        # The port that other servers connect to, known once the server listens.
+        # Known once the server listens.
         self.port = options.port
         # Set before the server listens, or it misses peers.
         self.listener: PeerListener = NoListener()
         self.request_listener: RequestListener = NoRequestListener()
         # The addresses of configured routes that turned out to be this server.
         self._own_routes: set[str] = set()
-        # The reasons for which servers are refused as long as they run, by their ids.
-        self._refused: dict[str, str] = {}
-        # By server id.
+        # By server id: peers, and the reasons for which others are refused as long as they run.
         self.peers: dict[str, Peer] = {}
+        self._refused: dict[str, str] = {}
         self.channels: dict[Channel, None] = {}
         self.slow_consumers = self.stale_connections = 0
         # Of connections that have ended; those that are open count their own.

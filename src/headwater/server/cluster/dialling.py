@@ -134,7 +134,7 @@ class Dialler:
     def ended(self, target: Target, purpose: Purpose, is_renewable: bool) -> None:
         """A channel to a target has ended, or its handshake has failed.
 
-        One that was open for a while `is_renewable`: it is dialled again at once.
+        A channel that was open for a while `is_renewable`: its target is dialled again at once.
         """
         attempt = target.attempts[purpose]
         if attempt.is_under_way:

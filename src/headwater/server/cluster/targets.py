@@ -8,8 +8,8 @@ is dialled less and less often too.
 
 The first attempt after the end of an open connection comes within tens of milliseconds: a
 connection that was reset is renewed before its server counts as lost, and a server that was killed
-refuses it. One that was open for less than a second is not renewed so, lest servers that always end
-their connections dial without a pause.
+refuses it. A connection that was open for less than a second is not renewed so, lest servers that
+always end their connections dial without a pause.
 
 Pure: times are given and returned in seconds; the caller has the timers.
 """
