@@ -13,6 +13,7 @@ from headwater.server.cluster.consensus.liveness import LivenessSettings
 from headwater.server.cluster.consensus.orders import carry_out_order
 from headwater.server.cluster.consensus.peers import ServerFacts
 from headwater.server.log import Log
+from headwater.server.turn import Turn
 from headwater.store.disk.wal import FILE_BYTES_MAX
 from headwater.store.store import Store, open_store
 from headwater.testing.disk import SimDisk
@@ -78,6 +79,8 @@ class ConsensusServer:
         self.life = LifeScheduler(self.servers.scheduler)
         self.is_running = True
         self._is_committing = self._is_wanted = False
+        turn = Turn(self.life, 0, lambda client: None)
+        turn.commit = self.commit
         log = Log(lambda line: self.lines.append(line.decode()), self.servers.clock, 1)
         file = ClusterFile(self.disk, "/data")
         if line := carry_out_order(file, self.store, self.name, entropy, self.forget):
@@ -89,7 +92,7 @@ class ConsensusServer:
             self.store.groups,
             file,
             self,
-            self.commit,
+            turn,
             self.servers.expected,
             self.servers.clock,
             self.life,

@@ -1,9 +1,10 @@
 """The sync driver: when the store is synced to disk, off the loop.
 
 For streams that must be on disk before an ack, one sync at a time is under way; everything that is
-written meanwhile waits for the next one, however many streams it belongs to. That is group commit:
-the busier the server, the more messages share a sync. Other streams are synced at intervals, and
-those that may keep messages in memory for a moment are written a moment later.
+decided meanwhile waits for the next one, however many streams it belongs to. That is group commit:
+the busier the server, the more messages share a sync. The driver asks for a commit, and the turn of
+the server begins it when everything of the turn is decided. Other streams are synced at intervals,
+and those that may keep messages in memory for a moment are written a moment later.
 
 Only the wait for the disk is off the loop; the store prepares the work and completes it on the
 loop. Commits continue while the streams' own files are synced.
@@ -26,7 +27,8 @@ FLUSH_S: Final = 0.010
 
 @final
 class SyncDriver:
-    """Decides when a store syncs. `committed` is called after each group commit.
+    """Decides when a store syncs. `committed` is called after each group commit, and `want_commit`
+    has `commit` called at the end of the turn.
 
     A store that fails takes its streams offline itself; `failed` is called with the reason.
     `no_room` is called when the write-ahead file has no room for entries: those with messages have
@@ -46,6 +48,7 @@ class SyncDriver:
         "_syncing",
         "_timer",
         "_trimming",
+        "_want_commit",
         "_wanted",
     )
 
@@ -54,6 +57,7 @@ class SyncDriver:
         store: Store,
         scheduler: Scheduler,
         interval_s: float,
+        want_commit: Callable[[], object],
         committed: Callable[[], object],
         failed: Callable[[str], object],
         no_room: Callable[[bool], object],
@@ -61,6 +65,7 @@ class SyncDriver:
         self._store = store
         self._scheduler = scheduler
         self._interval_s = interval_s
+        self._want_commit = want_commit
         self._committed = committed
         self._failed = failed
         self._no_room = no_room
@@ -95,10 +100,12 @@ class SyncDriver:
         """Whether work is under way off the loop: the store must not be closed meanwhile."""
         return self._offloaded > 0
 
-    def commit_wanted(self) -> None:
-        """Commit soon: bytes were written that must be on the disk before their acks."""
-        self._wanted = True
-        if not self._syncing:
+    def commit(self) -> None:
+        """Write the entries of a turn and begin to sync them, now or when the sync that is under
+        way has ended."""
+        if self._syncing:
+            self._wanted = True
+        else:
             self._begin_commit()
 
     def flush_wanted(self) -> None:
@@ -148,9 +155,8 @@ class SyncDriver:
         self._is_retried &= commit.has_waiting_entries
         if commit.is_trim_due and not self._trimming and not self._is_retried:
             self._begin_trim()
-        # The callback may have begun the next commit itself.
-        if self._wanted and not self._syncing:
-            self._begin_commit()
+        if self._wanted:
+            self._want_commit()
 
     def room_found(self) -> None:
         """Commit the entries for which there was no room on the disk."""
@@ -185,7 +191,7 @@ class SyncDriver:
         self._report_failure(self._store.flush)
         if self._store.groups.want_sync():
             # Entries that groups confirm when they are written count as lost without this.
-            self.commit_wanted()
+            self._want_commit()
         self._sync_beside(self._store.begin_sync(), self._finish_interval)
 
     def _finish_interval(self, work: dict[str, LogSync]) -> None:
@@ -197,7 +203,7 @@ class SyncDriver:
     def _commit_waiting(self) -> None:
         """Commit entries for which the write-ahead file had no room; there may be some now."""
         if self._store.group_commit.has_waiting_entries and not self._syncing:
-            self._begin_commit()
+            self._want_commit()
 
     def _sync_beside(
         self, work: dict[str, LogSync], done: Callable[[dict[str, LogSync]], object]

@@ -187,7 +187,7 @@ class Node:
             store.groups,
             file,
             cluster,
-            streams.runners.want_commit,
+            self.broker.turn,
             cluster.configured_servers(),
             environment.clock,
             environment.scheduler,

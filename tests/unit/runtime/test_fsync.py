@@ -37,6 +37,7 @@ class SyncWorld:
             self.store,
             self.scheduler,
             120.0,
+            lambda: self.driver.commit(),
             self._committed,
             self.problems.append,
             self._no_room,
@@ -55,7 +56,7 @@ class SyncWorld:
 
     def write(self, stream: int) -> None:
         self.add_entry(stream)
-        self.driver.commit_wanted()
+        self.driver.commit()
 
     @property
     def synced_entries(self) -> list[int]:
@@ -120,7 +121,7 @@ def fill(world: SyncWorld) -> None:
     """Commit until the write-ahead file is full and a trim is begun; all entries are applied."""
     while not world.scheduler.work:
         world.add_entry(0, bytes(2000))
-        world.driver.commit_wanted()
+        world.driver.commit()
         for log in world.logs:
             log.applied_entry = log.durability.added_entry
         world.scheduler.step()
@@ -215,7 +216,7 @@ def test_a_commit_that_is_wanted_and_has_no_entries_is_told_all_the_same() -> No
     world = SyncWorld()
     begin_interval(world)
     world.scheduler.step()
-    world.driver.commit_wanted()
+    world.driver.commit()
     assert world.commits == 0, "as ever, after who wants it has said so"
     world.scheduler.step()
     assert world.commits == 1
@@ -225,12 +226,12 @@ def test_entries_without_room_are_committed_when_a_trim_has_made_some() -> None:
     world = SyncWorld()
     log = world.logs[0]
     log.add_entry(1, 0, bytes(3000))
-    world.driver.commit_wanted()
+    world.driver.commit()
     world.scheduler.step()
     log.applied_entry = 1
     world.disk.capacity_bytes = world.disk.used_bytes
     log.add_entry(2, 0, bytes(1000))
-    world.driver.commit_wanted()
+    world.driver.commit()
     world.scheduler.step()
     assert log.synced_entry == 1
     assert log.is_full

@@ -112,6 +112,112 @@ def test_a_request_has_the_gathered_batches_decided_and_nobody_served(turn: Turn
     assert order == ["decided"]
 
 
+class Parts:
+    """Groups, links and a store that note what the turn has them do."""
+
+    def __init__(self, turn: Turn) -> None:
+        self.turn = turn
+        self.order: list[str] = []
+        turn.agreement = self
+        turn.send = lambda: self.order.append("send")
+        turn.commit = self.commit
+        # What the groups do in their step.
+        self.agreed: Callable[[], object] = lambda: None
+        self.answered: Callable[[], object] = lambda: None
+
+    def agree(self) -> None:
+        self.order.append("agree")
+        self.agreed()
+
+    def answer_written(self) -> None:
+        self.order.append("answer")
+        self.answered()
+
+    def commit(self) -> None:
+        self.order.append("write")
+
+
+@pytest.fixture
+def parts(turn: Turn) -> Parts:
+    return Parts(turn)
+
+
+def test_servers_agree_and_send_before_the_one_write(turn: Turn, parts: Parts) -> None:
+    def decide(_: list[bytes]) -> None:
+        parts.order.append("decide")
+        turn.want_commit()
+        turn.want_agreement()
+
+    def agree() -> None:
+        turn.want_commit()
+        turn.want_sending()
+
+    parts.agreed = agree
+    turn.call_when_decided(lambda: parts.order.append("serve"))
+    gather(turn, Gatherer(decide), b"a")
+    gather(turn, Gatherer(decide), b"b")
+    turn.complete()
+    assert parts.order == ["decide", "decide", "serve", "agree", "send", "write", "answer"]
+
+
+def test_the_write_covers_messages_that_groups_have_committed(turn: Turn, parts: Parts) -> None:
+    """Such a message may be delivered, and go to another stream."""
+
+    def agree() -> None:
+        gather(turn, Gatherer(lambda _: parts.order.append("decide")), b"a")
+        turn.call_when_decided(lambda: parts.order.append("serve"))
+
+    parts.agreed = agree
+    turn.want_commit()
+    turn.want_agreement()
+    turn.complete()
+    assert parts.order == ["agree", "decide", "serve", "write", "answer"]
+
+
+def test_what_a_write_allows_is_sent_in_its_turn(turn: Turn, parts: Parts) -> None:
+    parts.answered = turn.want_sending
+    turn.want_commit()
+    turn.complete()
+    assert parts.order == ["write", "answer", "send"]
+
+
+def test_a_step_that_is_wanted_again_belongs_to_the_next_turn(
+    turn: Turn, parts: Parts, scheduler: ManualScheduler
+) -> None:
+    parts.agreed = parts.answered = turn.want_agreement
+    turn.want_agreement()
+    turn.want_commit()
+    for _ in range(3):
+        scheduler.run_turn()
+    assert parts.order == ["agree", "write", "answer", "agree", "agree"]
+
+
+def test_steps_that_nobody_wants_are_left_out(turn: Turn, parts: Parts) -> None:
+    gather(turn, Gatherer(lambda _: None), b"a")
+    turn.complete()
+    assert parts.order == []
+
+
+def test_a_bug_in_a_step_does_not_silence_the_others(
+    turn: Turn, parts: Parts, scheduler: ManualScheduler, peers: tuple[Peer, Peer]
+) -> None:
+    def fail() -> None:
+        raise RuntimeError("planted")
+
+    client = peers[0].client
+    peers[0].take()
+    client.out.append(b"answer")
+    turn.buffers.touch(client)
+    parts.agreed = fail
+    turn.want_agreement()
+    turn.want_commit()
+    with pytest.raises(RuntimeError, match="planted"):
+        scheduler.run_turn()
+    assert peers[0].take() == b"answer"
+    scheduler.run_turn()
+    assert parts.order == ["agree", "write", "answer"]
+
+
 def test_messages_to_clients_are_written_last_in_one_piece(
     turn: Turn, peers: tuple[Peer, Peer]
 ) -> None:

@@ -144,6 +144,7 @@ class Cluster:
         self._settings = settings
         self._log = log
         self._turn, self._next_id = broker.turn, next_id
+        self._turn.send = self._flush
         self._client_urls, self._members_changed = client_urls, members_changed
         options = settings.options.cluster
         self.cluster_name = options.name or new_event_id(environment.entropy)
@@ -181,14 +182,14 @@ class Cluster:
             self._end_stale,
         )
         self._dirty: list[Channel] = []
-        self._is_planned = self._is_stopped = False
+        self._is_stopped = False
         self._traffic = Traffic(
             accounts,
             broker,
             environment.entropy,
             self._hearing_peers,
             self._touch_peer,
-            self._plan,
+            self._turn.want_sending,
             audience_changed,
         )
         self._traffic.permit(options.permissions)
@@ -650,16 +651,10 @@ class Cluster:
         if not channel.is_dirty:
             channel.is_dirty = True
             self._dirty.append(channel)
-            self._plan()
-
-    def _plan(self) -> None:
-        if not self._is_planned:
-            self._is_planned = True
-            self._turn.call_when_decided(self._flush)
+            self._turn.want_sending()
 
     def _flush(self) -> None:
         """Write what the turn has for every peer: interest first, then messages."""
-        self._is_planned = False
         self._traffic.announce()
         dirty, self._dirty = self._dirty, []
         for channel in dirty:

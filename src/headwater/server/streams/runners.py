@@ -86,8 +86,15 @@ class StreamRunners:
         self.slices = SliceTurns(self.scheduler)
         self._log = log
         self._driver = SyncDriver(
-            store, self.scheduler, sync_interval_s, self._committed, self.failed, self._no_room
+            store,
+            self.scheduler,
+            sync_interval_s,
+            self.want_commit,
+            self._committed,
+            self.failed,
+            self._no_room,
         )
+        broker.turn.commit = self._commit
         self._upkeep = Upkeep(store, self.scheduler, self.failed)
         self.files = FileWatch(store, self.scheduler, self.failed)
         self.disk = DiskWatch(store.room, self.scheduler, self.now_ns, self)
@@ -102,8 +109,7 @@ class StreamRunners:
         self.elections: ElectionListener = NoElections()
         # Whether a commit of entries that nobody waits for is planned.
         self._is_commit_planned = False
-        # A commit that is wanted while runners are told of one, or after the stop, is the next one.
-        self._is_telling = False
+        # A commit that is wanted after the stop is not made beside the loop.
         self._is_stopped = False
         self._is_commit_wanted = False
 
@@ -254,31 +260,27 @@ class StreamRunners:
         self.want_commit()
 
     def want_commit(self) -> None:
-        """Ask for a commit."""
-        if self._is_telling or self._is_stopped:
+        """Ask for a commit when everything of the turn is decided."""
+        if self._is_stopped:
             self._is_commit_wanted = True
         else:
-            self._driver.commit_wanted()
+            self.broker.turn.want_commit()
+
+    def _commit(self) -> None:
+        if not self._is_stopped:
+            self._driver.commit()
 
     def flush_wanted(self) -> None:
         """Ask for a write of messages that are only in memory."""
         self._driver.flush_wanted()
 
     def _committed(self) -> None:
-        self._is_telling = True
-        try:
-            for runner in [*self._awaiting]:
-                runner.committed()
-                if not runner.is_waiting:
-                    self._awaiting.pop(runner, None)
-            if self.groups is not None:
-                self.groups.committed()
-        finally:
-            self._is_telling = False
-            if self._is_commit_wanted and not self._is_stopped:
-                # Not before the driver is through with this one: there is never more than one.
-                self._is_commit_wanted = False
-                self.scheduler.call_soon(self.want_commit)
+        for runner in [*self._awaiting]:
+            runner.committed()
+            if not runner.is_waiting:
+                self._awaiting.pop(runner, None)
+        if self.groups is not None:
+            self.groups.committed()
 
     def _no_room(self, is_final: bool) -> None:
         """Refuse proposals whose entries the disk has no room for: those with messages, or all."""

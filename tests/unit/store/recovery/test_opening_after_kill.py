@@ -54,7 +54,7 @@ def test_the_first_sync_after_a_kill_comes_at_once_and_covers_streams_nobody_wri
     store = opened(disk, SyncMode.INTERVAL)
     assert not any(log.is_synced for log in store.logs.values())
     scheduler = HandScheduler()
-    SyncDriver(store, scheduler, 120.0, lambda: None, lambda _: None, lambda _: None).start()
+    SyncDriver(store, scheduler, 120.0, _ignore, _ignore, _ignore, _ignore).start()
     assert scheduler.pass_time() == 0
     scheduler.step()
     assert [timer.delay_s for timer in scheduler.timers] == [120.0]
@@ -84,3 +84,7 @@ def test_a_segment_that_is_written_anew_waits_for_entries_of_before_the_kill() -
     disk.power_loss("strict")
     log = opened(disk, SyncMode.INTERVAL).logs["s"]
     assert [entry.body for entry in log.entries] == [b"done with them"]
+
+
+def _ignore(*_: object) -> None:
+    """Nobody waits for the sync."""

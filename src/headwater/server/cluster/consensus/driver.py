@@ -1,16 +1,17 @@
 """Consensus on one server: joins groups, their logs, the links to other servers, and the clock.
 
     a frame of a peer, a timer, a finished write
-        └─▶ turn: Groups.take ─▶ frames at once ─▶ apply ─▶ save ─▶ commit ─┐
-                                                                            ▼
+        └─▶ agree: Groups.take ─▶ frames at once ─▶ apply ─▶ save ─▶ commit ─┐
+                                                                             ▼
             frames that rest on the write ◀─ Groups.written ◀─ committed ◀─ disk
+
+`agree` is a step of the server's turn, which orders it among the others (`headwater.server.turn`).
 
 Two servers greet each other before anything else (`peers`), so each knows whether it has forgotten
 something that the other remembers. Then they agree on the birth of the cluster (`birth`), once;
 the meta group of all servers is the group of that birth. Its leader admits further servers.
 """
 
-from collections.abc import Callable
 from typing import Final, final
 
 from headwater.base.clock import NS_PER_S, Clock
@@ -76,6 +77,7 @@ from headwater.server.cluster.consensus.transfers import (
     take_piece,
 )
 from headwater.server.log import Log
+from headwater.server.turn import Turn
 from headwater.store.errors import StoreError
 from headwater.store.groups.frames import GroupMode
 from headwater.store.groups.group_logs import GroupLogs
@@ -98,7 +100,6 @@ class ConsensusDriver:
         "_admission",
         "_birth",
         "_clock",
-        "_commit",
         "_compaction",
         "_complete",
         "_doubts",
@@ -126,7 +127,7 @@ class ConsensusDriver:
         "_refused",
         "_scheduler",
         "_timer",
-        "_turn_planned",
+        "_turn",
         "_writes",
         "notices",
     )
@@ -138,7 +139,7 @@ class ConsensusDriver:
         logs: GroupLogs,
         file: ClusterFile,
         links: Links,
-        commit: Callable[[], object],
+        turn: Turn,
         expected: int,
         clock: Clock,
         scheduler: Scheduler,
@@ -148,10 +149,8 @@ class ConsensusDriver:
         liveness: LivenessSettings,
         meta_machine: MetaGroupMachine | None = None,
     ) -> None:
-        """`commit` has the store write and sync; `committed` is called behind it.
-
-        `expected` is the number of configured servers.
-        """
+        """`turn` has the store write and sync; `committed` is called behind it. `expected` is the
+        number of configured servers."""
         self._meta_machine: MetaGroupMachine = meta_machine or NoState()
         self._machines: dict[bytes, GroupMachine] = {}
         self._outgoing = OutgoingSnapshots(
@@ -175,7 +174,8 @@ class ConsensusDriver:
         self._logs = logs
         self._file = file
         self._links = links
-        self._commit = commit
+        self._turn = turn
+        turn.agreement = self
         self._clock = clock
         self._scheduler = scheduler
         self._entropy = entropy
@@ -194,7 +194,6 @@ class ConsensusDriver:
         self._meta: bytes | None = None
         self._leader = ""
         self._timer: TimerHandle | None = None
-        self._turn_planned = False
         self._is_stopped = False
 
     # --- facts ----------------------------------------------------------------------------------
@@ -240,7 +239,7 @@ class ConsensusDriver:
     def stop(self) -> None:
         """Hand over all groups that this server leads, and do nothing any more."""
         self._groups.resign(self._clock.monotonic_ns())
-        self._turn()
+        self.agree()
         self._is_stopped = True
         if self._timer is not None:
             self._timer.cancel()
@@ -428,7 +427,7 @@ class ConsensusDriver:
                 saved,
                 may_have_forgotten=has_forgotten,
             )
-            self._commit()
+            self._turn.want_commit()
         self._meta_machine.replays_to = max(
             min(saved.hard_state.commit, saved.last_index), saved.applied
         )
@@ -525,7 +524,7 @@ class ConsensusDriver:
             is_born = membership is not None and not has_forgotten
             saved = born(membership) if membership is not None and is_born else blank()
             log, _ = create_log(self._logs, identity, mode, saved, may_have_forgotten=has_forgotten)
-            self._commit()
+            self._turn.want_commit()
         self._add(identity, saved, GroupStorage(log), has_forgotten, machine)
 
     def remove_group(self, identity: bytes) -> None:
@@ -537,7 +536,7 @@ class ConsensusDriver:
         self._outgoing.cancel_where(group=identity)
         if identity in self._logs:
             self._logs.remove(identity)
-            self._commit()
+            self._turn.want_commit()
         self._plan_turn()
 
     def _refill(self, identity: bytes) -> None:
@@ -557,7 +556,7 @@ class ConsensusDriver:
             return
         self.remove_group(identity)
         log, _ = create_log(self._logs, identity, mode, blank(), may_have_forgotten=True)
-        self._commit()
+        self._turn.want_commit()
         self._add(identity, blank(), GroupStorage(log), True, machine)
 
     def node(self, identity: bytes) -> RaftNode | None:
@@ -624,12 +623,11 @@ class ConsensusDriver:
     # --- turns ----------------------------------------------------------------------------------
 
     def _plan_turn(self) -> None:
-        if not self._turn_planned and not self._is_stopped:
-            self._turn_planned = True
-            self._scheduler.call_soon(self._turn)
+        if not self._is_stopped:
+            self._turn.want_agreement()
 
-    def _turn(self) -> None:
-        self._turn_planned = False
+    def agree(self) -> None:
+        """Do the work of all groups in which something happened, and keep what is to be written."""
         if self._is_stopped:
             return
         now_ns = self._clock.monotonic_ns()
@@ -652,15 +650,17 @@ class ConsensusDriver:
                 machine.discard_snapshot()
         self._complete.clear()
         if is_saved:
-            self._commit()
-            # Replies that rest on a write, and not on a sync, leave in this turn.
-            self._finish_written(now_ns)
-            if self._groups.has_work:
-                self._plan_turn()
+            self._turn.want_commit()
         if self._outgoing.resume_held():
             self._scheduler.call_later(UNAWAITED_S_MAX, self._plan_turn)
         self._tell_leader()
         self._plan_tick(now_ns, self._settle_doubts(now_ns))
+
+    def answer_written(self) -> None:
+        """Send the replies that rest on a write, and not on a sync, in the turn of the write."""
+        self._finish_written(self._clock.monotonic_ns())
+        if self._groups.has_work:
+            self._plan_turn()
 
     def _propose_gathered(self) -> None:
         """Propose the entries of the turn. Those of a group that is being handed over wait."""
