@@ -274,6 +274,58 @@ def test_durable_state_is_changed_where_the_lists_say(holder: Holder) -> None:
     assert all_callers(holder) == listed(holder)
 
 
+# The modules outside of the store that decide anything by the sync mode of a stream: the one that
+# reads it from the configuration, and the one that chooses the class of the committer.
+KNOW_THE_SYNC_MODE: Final = {
+    "server/streams/storage/stream_store.py",
+    "server/streams/runners.py",
+}
+
+
+def decides_by_sync_mode(source: str) -> bool:
+    """Whether a module names a sync mode."""
+    return any(
+        isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "SyncMode"
+        for node in ast.walk(ast.parse(source))
+    )
+
+
+def test_nothing_beside_the_store_and_the_committers_decides_by_the_sync_mode() -> None:
+    modules = {path.relative_to(ROOT).as_posix(): path for path in ROOT.rglob("*.py")}
+    found = {name for name, path in modules.items() if decides_by_sync_mode(path.read_text())}
+    assert {name for name in found if not name.startswith("store/")} == KNOW_THE_SYNC_MODE
+
+
+def test_a_decision_by_the_sync_mode_is_found() -> None:
+    assert decides_by_sync_mode("if mode is SyncMode.ALWAYS: sync()")
+    assert not decides_by_sync_mode("def run(mode: SyncMode) -> None: ...")
+
+
+# The functions that take a step which the turn of the server orders: the work of groups, the commit
+# of the store, and the replies that rest on its write.
+TURN: Final = Holder(
+    frozenset({"agreement", "_driver", "_store", "store", "turn", "self"}),
+    frozenset({"agree", "answer_written", "commit"}),
+)
+STEPS: Final = {
+    "server/turn.py": "Turn._agree Turn._write",
+    # `_commit` is the step of the turn. After the last turn the store is committed once more.
+    "server/streams/runners.py": "StreamRunners._commit StreamRunners.stop",
+    # Groups resign when the server ends.
+    "server/cluster/consensus/driver.py": "ConsensusDriver.stop",
+}
+
+
+def test_a_turn_is_ordered_in_one_place() -> None:
+    assert {caller for caller in all_callers(TURN) if caller.module.startswith("server/")} == {
+        Caller(module, function)
+        for module, functions in STEPS.items()
+        for function in functions.split()
+    }
+
+
 def test_a_change_outside_of_apply_is_found() -> None:
     source = """
 class Stream:

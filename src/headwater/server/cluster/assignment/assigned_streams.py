@@ -17,7 +17,7 @@ from typing import Final, Protocol, final
 
 from msgspec.structs import replace
 
-from headwater.jetstream.config.stream_config import Storage, StreamConfig
+from headwater.jetstream.config.stream_config import StreamConfig
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.meta.assignments import AssignmentChange, StreamAssignment
 from headwater.jetstream.meta.records import (
@@ -43,8 +43,6 @@ from headwater.server.streams.replica import StreamReplica
 from headwater.server.streams.storage.stream_store import StreamStore
 from headwater.server.streams.stream_set_runner import StreamSetRunner
 from headwater.store.errors import StoreError
-from headwater.store.groups.frames import GroupMode
-from headwater.store.store import SyncMode
 
 # The time between two steps of a change of members.
 CHANGE_S: Final = 0.1
@@ -269,12 +267,7 @@ class AssignedStreams:
     def _join(self, replica: StreamReplica, members: Membership | None) -> None:
         replica.consensus = self._driver
         replica.role_told = self._role_told
-        config = replica.stream.config
-        mode = GroupMode.WRITTEN
-        if config.storage is Storage.MEMORY:
-            mode = GroupMode.MEMORY
-        elif self._files.mode_of(config) is SyncMode.ALWAYS:
-            mode = GroupMode.SYNCED
+        mode = self._files.group_mode_of(replica.stream.config)
         self._driver.add_group(replica.identity, mode, members, replica)
 
     def _role_told(self, replica: StreamReplica) -> None:

@@ -24,7 +24,6 @@ from headwater.server.streams.storage.limits import ServerLimits
 from headwater.server.streams.storage.stream_store import StreamStore
 from headwater.server.streams.stream_set_runner import StreamSetRunner
 from headwater.store.log.message_log import MessageLog
-from headwater.store.store import SyncMode
 
 
 class RestoredStreams(Protocol):
@@ -109,7 +108,7 @@ class Staging:
 
     def flush_written(self, config: StreamConfig) -> None:
         """Have the deferred writes to a staged log reach the disk, so that they stay few."""
-        if self._files.mode_of(config) is SyncMode.ASYNC:
+        if self._files.defers_writes(config):
             self._runners.flush_wanted()
 
     def admit_consumers(

@@ -20,6 +20,7 @@ from headwater.runtime.environment import Environment
 from headwater.server.configuration.options import JetStreamOptions
 from headwater.server.streams.storage.resources import Resources, encoding_of, reserve_bytes_of
 from headwater.server.streams.storage.stream_set_log import StreamKey, StreamSetLog
+from headwater.store.groups.frames import GroupMode
 from headwater.store.log.file_log import FileLog
 from headwater.store.log.memory_log import MemoryLog
 from headwater.store.log.message_log import MessageLog, StoreError
@@ -77,6 +78,17 @@ class StreamStore:
         if config.storage is Storage.MEMORY:
             return None
         return SyncMode.ASYNC if config.persist_mode is PersistMode.ASYNC else self._default_mode
+
+    def defers_writes(self, config: StreamConfig) -> bool:
+        """Whether a log with this configuration has records in memory until the next flush."""
+        return self.mode_of(config) is SyncMode.ASYNC
+
+    def group_mode_of(self, config: StreamConfig) -> GroupMode:
+        """The mode of the group of a replicated stream with this configuration."""
+        mode = self.mode_of(config)
+        if mode is None:
+            return GroupMode.MEMORY
+        return GroupMode.SYNCED if mode is SyncMode.ALWAYS else GroupMode.WRITTEN
 
     def _mode_of_file(self, name: str, body: bytes) -> SyncMode:
         try:

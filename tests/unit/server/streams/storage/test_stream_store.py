@@ -87,6 +87,29 @@ def test_the_sync_mode_follows_the_configuration(
     assert opened(disk, always).mode_of(config) is mode
 
 
+@pytest.mark.parametrize(
+    ("config", "always", "mode"),
+    [
+        (ORDERS, False, GroupMode.WRITTEN),
+        (ORDERS, True, GroupMode.SYNCED),
+        (IN_MEMORY, True, GroupMode.MEMORY),
+    ],
+)
+def test_the_mode_of_a_group_follows_the_sync_mode(
+    disk: SimDisk, config: StreamConfig, always: bool, mode: GroupMode
+) -> None:
+    assert opened(disk, always).group_mode_of(config) is mode
+
+
+@pytest.mark.parametrize("config", [ORDERS, IN_MEMORY])
+def test_only_a_stream_that_is_stored_later_defers_its_writes(
+    disk: SimDisk, config: StreamConfig
+) -> None:
+    files = opened(disk)
+    assert not files.defers_writes(config)
+    assert files.defers_writes(StreamConfig(name="S", persist_mode=PersistMode.ASYNC))
+
+
 def test_a_staged_log_is_no_stream(disk: SimDisk) -> None:
     files = opened(disk)
     files.stage_log("A", ORDERS, NOW_NS, 1)
