@@ -1,6 +1,7 @@
 """Committers: when an entry of a log counts as committed.
 
-The level of consistency of a stream is the class of its committer, and nothing else.
+The level of consistency of a stream is the class of its committer, and nothing else. A committer
+makes no write of its own: it asks for one, which the turn of the server makes for all logs at once.
 
     Written     at once: the operating system has an entry when it is applied
     Deferred    at once: memory has an entry when it is applied, the disk within milliseconds
