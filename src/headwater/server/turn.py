@@ -140,13 +140,17 @@ class Turn:
         # Work and frames that come meanwhile belong to this turn: no other one is planned for them.
         self._is_planned = True
         buffers = self.buffers
+        has_agreed = False
         try:
-            if self._inlets:
-                self.decide_gathered()
-            if self._calls:
-                self._serve()
-            if self._is_agreement_wanted:
-                self._agree()
+            while self._inlets or self._calls or (self._is_agreement_wanted and not has_agreed):
+                if self._inlets:
+                    self.decide_gathered()
+                elif self._calls:
+                    self._calls.pop(0)()
+                else:
+                    # Messages that are committed now may be delivered, and republished to others.
+                    has_agreed = True
+                    self._agree()
             if self._is_sending_wanted:
                 self._send()
             if self._is_commit_wanted:
@@ -158,26 +162,16 @@ class Turn:
                 self._is_planned = False
                 # A write may end a client, which causes more work, and a bug that shows in one
                 # step must not silence the rest.
-                if self._inlets or self._calls or buffers.dirty or self._is_step_wanted:
+                is_step_wanted = (
+                    self._is_agreement_wanted or self._is_sending_wanted or self._is_commit_wanted
+                )
+                if self._inlets or self._calls or buffers.dirty or is_step_wanted:
                     self.plan()
-
-    @property
-    def _is_step_wanted(self) -> bool:
-        return self._is_agreement_wanted or self._is_sending_wanted or self._is_commit_wanted
-
-    def _serve(self) -> None:
-        while self._calls:
-            self._calls.pop(0)()
-            if self._inlets:
-                self.decide_gathered()
 
     def _agree(self) -> None:
         self._is_agreement_wanted = False
         if self.agreement is not None:
             self.agreement.agree()
-            # Messages that are committed now may be delivered, and republished to other streams.
-            self.decide_gathered()
-            self._serve()
 
     def _send(self) -> None:
         self._is_sending_wanted = False

@@ -121,7 +121,7 @@ class Parts:
         turn.agreement = self
         turn.send = lambda: self.order.append("send")
         turn.commit = self.commit
-        # What the groups do in their step.
+        # The work of the groups in their steps.
         self.agreed: Callable[[], object] = lambda: None
         self.answered: Callable[[], object] = lambda: None
 
@@ -161,7 +161,7 @@ def test_servers_agree_and_send_before_the_one_write(turn: Turn, parts: Parts) -
 
 
 def test_the_write_covers_messages_that_groups_have_committed(turn: Turn, parts: Parts) -> None:
-    """Such a message may be delivered, and go to another stream."""
+    """A message that is committed may be delivered, and go to another stream."""
 
     def agree() -> None:
         gather(turn, Gatherer(lambda _: parts.order.append("decide")), b"a")

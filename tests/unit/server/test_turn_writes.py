@@ -81,7 +81,7 @@ def test_publishes_of_several_clients_and_a_request_share_them_too(world: Stream
 
 
 def test_a_delivery_and_its_publish_share_one_write(world: StreamWorld) -> None:
-    """What nobody waits for goes with what somebody waits for."""
+    """An entry that nobody waits for goes with those that somebody waits for."""
     world.call("CONSUMER.DURABLE.CREATE.ONE.C", CONSUMER)
     world.sync()
     counts = Counts(world.disk)
@@ -129,10 +129,13 @@ class MixedCluster(AgreeingCluster):
     """Three servers; one of them leads two replicated streams, and has two of its own."""
 
     def __init__(self, *, sync_always: bool) -> None:
-        sizes = {"max_file_bytes": 1 << 28, "max_memory_bytes": 1 << 28}
-        shared = {"jetstream": streaming(sync_always=sync_always, **sizes)}
-        tags = {name: {"server_tags": (name,)} for name in ("s1", "s2", "s3")}
-        super().__init__(**shared, **tags)
+        roomy = {"max_file_bytes": 1 << 28, "max_memory_bytes": 1 << 28}
+        super().__init__(
+            jetstream=streaming(sync_always=sync_always, **roomy),
+            s1={"server_tags": ("s1",)},
+            s2={"server_tags": ("s2",)},
+            s3={"server_tags": ("s3",)},
+        )
         self.create("s1", "R0")
         self.leader = self.call("s1", "STREAM.INFO.R0")["cluster"]["leader"]
         self.create("s1", "R1")

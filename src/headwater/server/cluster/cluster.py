@@ -163,7 +163,7 @@ class Cluster:
         self.slow_consumers = self.stale_connections = 0
         # Of connections that have ended; those that are open count their own.
         self._ended_counts = [0, 0, 0, 0]
-        self.is_lame_duck = False
+        self.is_lame_duck = self._is_stopped = False
         self._dialler = Dialler(
             environment,
             settings,
@@ -182,7 +182,6 @@ class Cluster:
             self._end_stale,
         )
         self._dirty: list[Channel] = []
-        self._is_stopped = False
         self._traffic = Traffic(
             accounts,
             broker,
