@@ -20,11 +20,12 @@ from headwater.jetstream.config.consumer_checks.changes import check_addition
 from headwater.jetstream.config.consumer_checks.checks import normalised
 from headwater.jetstream.config.consumer_config import AckPolicy, ConsumerConfig
 from headwater.jetstream.config.consumer_defaults import ConsumerSurroundings
-from headwater.jetstream.config.stream_config import Storage
+from headwater.jetstream.config.stream_config import Retention, Storage
 from headwater.jetstream.consumers import steps
 from headwater.jetstream.consumers.machine import Consumer
 from headwater.jetstream.consumers.outbox import Messages, Outbox
 from headwater.jetstream.consumers.records import (
+    Acked,
     ConsumerCreated,
     ConsumerDeleted,
     ConsumerReset,
@@ -52,10 +53,15 @@ REFUSED: Final = ApiError.of(error_codes.STREAM_STORE_FAILED, err="not the leade
 
 
 class Decided(NamedTuple):
-    """Publishes, and when they were decided."""
+    """Publishes, and when they were decided.
+
+    `is_exact` says that no acknowledgement was in flight by which a message may leave the stream:
+    such a message counts until the acknowledgement is committed.
+    """
 
     messages: Sequence[Publish]
     now_ns: int
+    is_exact: bool
 
 
 class InMemory:
@@ -234,19 +240,26 @@ class HeldDriver(ConsumerDriver):
 
     def publish_together(self, messages: Sequence[Publish]) -> list[Answer]:
         """Publish messages in one turn; returns the answers that came at once."""
-        ahead = self.stream.look_ahead
-        if ahead.needs_commit or ahead.is_full:
+        stream = self.stream
+        if stream.needs_commit or stream.look_ahead.is_full:
             self.commit_all()
         before = len(self.answers)
         proposal = self.stream.publishing.decide(incoming_of(messages), self.now_ns)
-        self._decided[proposal] = Decided(messages, self.now_ns)
+        self._decided[proposal] = Decided(messages, self.now_ns, not self.releases)
         self.propose(proposal)
         return self.answers[before:]
 
+    @property
+    def releases(self) -> bool:
+        """Whether messages may leave the stream by an acknowledgement in flight."""
+        return self.stream.config.retention is not Retention.LIMITS and any(
+            isinstance(record, Acked) for each in self.group.in_flight for record in each.records
+        )
+
     def run_due(self) -> None:
         """Do the work of the stream whose time has come."""
-        ahead = self.stream.look_ahead
-        if self._due is not None or ahead.needs_commit or ahead.is_reconfigured:
+        stream = self.stream
+        if self._due is not None or stream.needs_commit or stream.look_ahead.is_reconfigured:
             return
         proposal = self.stream.decide_due(self.now_ns)
         if proposal.records or proposal.abandoned:

@@ -157,15 +157,23 @@ class Twin(HeldDriver):
         super().__init__(storage, **config)
         # Another seed than that of the files: messages are decoded and encoded again.
         self._record_codec = RecordCodec(SEED)
+        # Whether messages of batches were not decided here.
+        self._misses_batches = False
 
     def follow(
         self, leader: HeldDriver, proposal: Proposal[Record], decided: Decided | None
     ) -> None:
-        """Apply a proposal that the leader has applied; publishes are decided here, too."""
+        """Apply a proposal that the leader has applied; publishes are decided here, too, unless an
+        acknowledgement was in flight by which a message may leave."""
         data = [*map(self._record_codec.encode, proposal.records)]
         self.now_ns = leader.now_ns
-        if decided is not None and self.stream.config.retention is Retention.LIMITS:
-            self._decide_again(proposal, data, decided)
+        if decided is not None:
+            of_batch = any(map(_is_of_batch, decided.messages))
+            if decided.is_exact and not (of_batch and self._misses_batches):
+                self._decide_again(proposal, data, decided)
+            else:
+                # Its open batches are others from now on.
+                self._misses_batches |= of_batch
         records: list[Record] = []
         for each in data:
             record = self._record_codec.decode(each)
@@ -188,6 +196,10 @@ class Twin(HeldDriver):
         """Drop atomic batches that have a message in a refused proposal, as the leader must."""
         if proposal.batches is not None:
             drop_atomic_batches(self.stream.publishing.atomic_batches, proposal.batches.atomic)
+
+
+def _is_of_batch(message: Publish) -> bool:
+    return "Nats-Batch-Id" in message.headers or (message.reply or b"").endswith(b"$FI")
 
 
 class RetreatWalk:

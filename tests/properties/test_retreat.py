@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headwater.jetstream.consumers.changes_ahead import ChangesAhead
 from headwater.jetstream.consumers.position import Position
 from headwater.jetstream.consumers.state import ConsumerState
 from headwater.jetstream.consumers.state_machine import StateMachine
@@ -127,8 +128,14 @@ PLANTED: Final = {
     "the position of a consumer": (Position, "go_back", forgets_nothing),
     "the usage of the account": (Stream, "retreat", keeps_usage),
     "the rules of an update": (Stream, "retreat", keeps_rules),
+    "a consumer in flight": (ChangesAhead, "retreat", forgets_nothing),
     "a write to a file": (Stream, "retreat", writes_a_file),
 }
+
+
+def test_a_message_that_does_not_count_the_consumers_in_flight_is_found() -> None:
+    with patch.object(ChangesAhead, "have_interest", lambda *_: False):
+        assert any(map(fails, range(PLANTED_SEEDS)))
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from headwater.jetstream import error_codes
 from headwater.jetstream.config.consumer_config import AckPolicy, ConsumerConfig
 from headwater.jetstream.config.stream_config import Retention
 from headwater.jetstream.consumers import codec, images, losses
+from headwater.jetstream.consumers.changes_ahead import ChangesAhead
 from headwater.jetstream.consumers.images import ConsumerImage
 from headwater.jetstream.consumers.machine import Consumer
 from headwater.jetstream.consumers.outbox import Event
@@ -77,6 +78,8 @@ class Consumers:
         self._index: SubscriptionIndex[_Group] = SubscriptionIndex()
         self._waiting_count = 0
         self._counts = InterestCounts()
+        # Changes that are proposed and not applied.
+        self.changes = ChangesAhead(self._patterns_of)
         # Whether records are committed later than they are proposed, so that consumers are ahead
         # of the log and may have to undo records.
         self.commits_later = False
@@ -143,6 +146,7 @@ class Consumers:
         self._holding.clear()
         self._beyond_end.clear()
         self.closed.clear()
+        self.changes = ChangesAhead(lambda _: None)
         del self._stream
 
     def abandon(self) -> list[Container]:
@@ -167,6 +171,16 @@ class Consumers:
             return len(groups[0].consumers) if groups else 0
         # Several filters of a consumer may match, which still counts once.
         return len({name for group in groups for name in group.consumers})
+
+    def have_interest(self, subject: bytes) -> bool:
+        """Whether a filter matches the subject, of a consumer that is there or in flight."""
+        return self.interested(subject) > 0 or self.changes.have_interest(subject)
+
+    @property
+    def begin_later(self) -> bool:
+        """Whether a consumer begins beyond the visible end of the stream, so that a message with
+        interest may leave as soon as it is stored."""
+        return bool(self._beyond_end)
 
     def note_waiting(self, consumer: Consumer) -> None:
         """Update whether a consumer waits for messages."""
@@ -197,6 +211,10 @@ class Consumers:
                 if group.waiting:
                     found |= group.waiting
         return [*found.values()] if len(found) < 2 else [found[name] for name in sorted(found)]
+
+    def _patterns_of(self, name: str) -> tuple[bytes, ...] | None:
+        consumer = self.by_name.get(name)
+        return None if consumer is None else consumer.position.patterns
 
     def _join(self, consumer: Consumer) -> None:
         for pattern in consumer.position.patterns:
@@ -322,6 +340,8 @@ class Consumers:
         Records that no consumer is ahead with have no effect, and need not be undone. Messages
         whose delivery is undone are to be delivered, also to a client that waits already.
         """
+        records = [*records]
+        self.changes.retreat(records)
         by_name: defaultdict[str, list[ConsumerRecord]] = defaultdict(list)
         for record in records:
             if isinstance(record, CONSUMER_RECORDS):

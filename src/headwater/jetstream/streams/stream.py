@@ -22,7 +22,12 @@ from headwater.go.json import write
 from headwater.jetstream.api.documents import StreamState
 from headwater.jetstream.config.stream_config import Retention, StreamConfig
 from headwater.jetstream.consumers.collection import Consumers
-from headwater.jetstream.consumers.records import CONSUMER_RECORDS, LONG_RECORDS, STEP_RECORDS
+from headwater.jetstream.consumers.records import (
+    CONSUMER_RECORDS,
+    LONG_RECORDS,
+    STEP_RECORDS,
+    LongRecord,
+)
 from headwater.jetstream.proposal import Proposal
 from headwater.jetstream.records import Configured, Published, Purged, Record, Removed, Skipped
 from headwater.jetstream.streams import recovery, removed_ids
@@ -70,7 +75,9 @@ class Stream(StreamView):
         self.look_ahead = LookAhead(log, self.dedupe, config)
         self.scheduling = Scheduling(host.server.find_zone)
         self.consumers = Consumers(self, host)
-        self.publishing = Publishing(config, log, self.look_ahead, host, self.consumers.interested)
+        self.publishing = Publishing(
+            config, log, self.look_ahead, host, self.consumers.have_interest
+        )
         self.removals = Removals(self, self.dedupe, self.scheduling, self.consumers)
         self.due = DueWork(self, self.dedupe, self.scheduling, self.publishing)
         self._configure(config)
@@ -120,10 +127,24 @@ class Stream(StreamView):
 
     # --- records -------------------------------------------------------------------------------
 
+    @property
+    def needs_commit(self) -> bool:
+        """Whether publishes have to wait: messages may leave because of an entry in flight, and it
+        is not foreseen which."""
+        ahead = self.look_ahead
+        if ahead.needs_commit:
+            return True
+        if ahead.config.retention is not Retention.INTEREST:
+            return False
+        consumers = self.consumers
+        return consumers.changes.may_remove or (consumers.begin_later and len(ahead) > 0)
+
     def append(self, record: Record) -> None:
         """Queue a record that was decided, so that later decisions take it into account."""
         if isinstance(record, Published):
             self.look_ahead.propose(record)
+        elif isinstance(record, LONG_RECORDS):
+            self.consumers.changes.propose(record, self.look_ahead.next_sequence)
         elif not isinstance(record, CONSUMER_RECORDS):
             self.look_ahead.propose(record)
             if isinstance(record, Configured):
@@ -217,11 +238,11 @@ class Stream(StreamView):
             else:
                 yield from self._showing(record)
         elif isinstance(record, LONG_RECORDS):
-            with self.told_as_it_is():
-                consumed = yield from self.consumers.applying(record)
-                if consumed:
-                    self.look_ahead.log_changed()
-                    yield from self.removals.removing(consumed)
+            try:
+                with self.told_as_it_is():
+                    yield from self._changing_consumers(record)
+            finally:
+                self.consumers.changes.note_applied(record)
         elif isinstance(record, CONSUMER_RECORDS):
             self._remove_consumed(self.consumers.apply(record))
         else:
@@ -240,6 +261,12 @@ class Stream(StreamView):
                 if not is_refused:
                     self.look_ahead.commit_oldest()
         self._show_assigned()
+
+    def _changing_consumers(self, record: LongRecord) -> Work[None]:
+        consumed = yield from self.consumers.applying(record)
+        if consumed:
+            self.look_ahead.log_changed()
+            yield from self.removals.removing(consumed)
 
     def _remove_consumed(self, sequences: list[int]) -> None:
         if sequences:

@@ -276,8 +276,7 @@ class StreamRunner:
         if self.is_held:
             return False
         if isinstance(step, Incoming):
-            ahead = self.stream.look_ahead
-            return not (ahead.needs_commit or ahead.is_full)
+            return not (self.stream.needs_commit or self.stream.look_ahead.is_full)
         return not step.waits_for_commit
 
     def _decide_waiting(self) -> None:
@@ -582,8 +581,7 @@ class StreamRunner:
         due_ns = stream.due.next_ns()
         if not due_ns or self._due is not None or self.is_held:
             return 0
-        ahead = stream.look_ahead
-        if ahead.needs_commit or ahead.is_reconfigured:
+        if stream.needs_commit or stream.look_ahead.is_reconfigured:
             # Messages behind a record whose effects are not foreseen have no sequence yet, and
             # those behind an update expire by the limits that it sets.
             return 0

@@ -45,8 +45,8 @@ class Publishing:
     __slots__ = (
         "_ack_begins",
         "_config",
-        "_count_interested",
         "_host",
+        "_is_wanted",
         "_log",
         "_look_ahead",
         "acks",
@@ -61,13 +61,14 @@ class Publishing:
         log: MessageLog,
         look_ahead: LookAhead,
         host: Host,
-        count_interested: Callable[[bytes], int],
+        is_wanted: Callable[[bytes], bool],
     ) -> None:
-        """`count_interested` returns the number of consumers that a subject matters to."""
+        """`is_wanted` returns whether a subject matters to a consumer, when all that is in flight
+        is applied."""
         self._log = log
         self._look_ahead = look_ahead
         self._host = host
-        self._count_interested = count_interested
+        self._is_wanted = is_wanted
         self.acks = PubAcks(config.name, host.server.domain)
         self._ack_begins = self.acks.begins
         self.atomic_batches = AtomicBatches(self.acks, host.server.batch_room)
@@ -77,7 +78,7 @@ class Publishing:
     def configure(self, config: StreamConfig) -> None:
         """Use another configuration."""
         self._config = config
-        self.rules = PublishRules(config, self._host, self._count_interested)
+        self.rules = PublishRules(config, self._host, self._is_wanted)
 
     def drop_batches(self) -> None:
         """Drop the open batches of a stream that ends."""

@@ -25,7 +25,7 @@ class PublishRules:
     """The rules of one stream for one configuration."""
 
     __slots__ = (
-        "_count_interested",
+        "_is_wanted",
         "_transform",
         "config",
         "host",
@@ -40,12 +40,12 @@ class PublishRules:
     )
 
     def __init__(
-        self, config: StreamConfig, host: Host, count_interested: Callable[[bytes], int]
+        self, config: StreamConfig, host: Host, is_wanted: Callable[[bytes], bool]
     ) -> None:
-        """`count_interested` returns the number of consumers that a subject matters to."""
+        """`is_wanted` returns whether a subject matters to a consumer."""
         self.config = config
         self.host = host
-        self._count_interested = count_interested
+        self._is_wanted = is_wanted
         # Sentences for the server's log about rules of the configuration that cannot be applied.
         self.set_aside: list[str] = []
         self._transform = self._transform_of(config)
@@ -103,7 +103,7 @@ class PublishRules:
         """Whether a message is stored at all: an interest stream needs a matching consumer."""
         if self.config.retention is not Retention.INTEREST:
             return True
-        return self._count_interested(subject) > 0
+        return self._is_wanted(subject)
 
     def republished(
         self, subject: bytes, header: bytes, body: bytes, sequence: int, last: int, now_ns: int
