@@ -1,10 +1,10 @@
 """A stream and its consumers behind a group whose commits are made by hand.
 
 The driver proposes as a server does: publishes and due work are decided over the records in flight,
-a request is decided when nothing is in flight, and the steps of consumers wait while one of them is
-changed. Entries of a stream on disk go to the write-ahead file by the committer of `always`; one of
-a stream in memory is committed when the test says so. `write` begins a commit, `commit` ends it,
-and `retreat` forgets everything that no commit covers.
+a request is decided over them or when nothing is in flight, and the steps of consumers wait while
+one of them is changed. Entries of a stream on disk go to the write-ahead file by the committer of
+`always`; one of a stream in memory is committed when the test says so. `write` begins a commit,
+`commit` ends it, and `retreat` forgets everything that no commit covers.
 """
 
 from collections.abc import Callable, Sequence
@@ -270,10 +270,15 @@ class HeldDriver(ConsumerDriver):
     # --- requests ------------------------------------------------------------------------------
 
     def request(
-        self, make: Callable[[], Record | None], respond: Callable[[int], object] | None = None
+        self,
+        make: Callable[[], Record | None],
+        respond: Callable[[int], object] | None = None,
+        is_foreseen: bool = False,
     ) -> None:
-        """Decide a request when nothing is in flight, and propose its record."""
-        self.commit_all()
+        """Decide a request, and propose its record. All that is in flight comes first, unless the
+        request can be decided over it."""
+        if not is_foreseen:
+            self.commit_all()
         record = make()
         if record is not None:
             answered = Answered(respond or _ignore, _ignore)

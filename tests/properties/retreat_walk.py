@@ -329,18 +329,23 @@ class RetreatWalk:
 
     def purge(self) -> None:
         purge = self._choose(PURGES)
-        self.leader.request(lambda: Purged(now_ns=self.leader.now_ns, **purge))
+        self.leader.request(lambda: Purged(now_ns=self.leader.now_ns, **purge), is_foreseen=True)
 
     def delete(self) -> None:
+        stream = self.leader.stream
+
         def make() -> Record | None:
-            sequences = self.leader.sequences
+            ahead = stream.look_ahead
+            end = ahead.next_sequence
+            sequences = [each for each in range(max(end - 40, 1), end) if stream.will_have(each)]
             return (
                 Removed([self._choose(sequences)], self._choose((False, True)))
                 if sequences
                 else None
             )
 
-        self.leader.request(make)
+        is_foreseen = not (stream.needs_commit or stream.may_consume)
+        self.leader.request(make, is_foreseen=is_foreseen)
 
     def create(self) -> None:
         known = CONSUMERS[self.retention]

@@ -84,6 +84,9 @@ class Operation(NamedTuple, Generic[Api]):
     needs_cluster: bool = False
     # The header of a reply, if it may have one.
     header: Callable[[Api, Request, Response], bytes] | None = None
+    # Whether a change can be decided now, while entries of its stream are in flight. Without it, a
+    # change is decided when all of them are applied.
+    is_foreseen: Callable[[Api, Request], bool] | None = None
     # A check that comes first, even before the API level that the request requires.
     looks_first: Callable[[Api, Request], object] | None = None
 

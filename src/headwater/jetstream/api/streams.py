@@ -288,9 +288,10 @@ class StreamApi:
         if (asked.seq > 0 and asked.keep > 0) or asked.seq > FIRST_SEQUENCE_MAX:
             raise ApiError.of(error_codes.BAD_REQUEST)
         stream = self.account.stream(request.stream_name)
-        if stream.config.sealed:
+        config = stream.look_ahead.config
+        if config.sealed:
             raise ApiError.of(error_codes.STREAM_SEALED)
-        if stream.config.deny_purge:
+        if config.deny_purge:
             raise ApiError.of(error_codes.STREAM_PURGE_FAILED, err="stream purge not permitted")
         pattern = asked.filter.encode(errors="surrogateescape") or ALL_SUBJECTS
         return Requested(
@@ -367,12 +368,13 @@ class StreamApi:
             raise ApiError.of(error_codes.BAD_REQUEST)
         asked = self.read(request.body, MessageDeleteRequest)
         stream = self.account.stream(request.stream_name)
-        if stream.config.sealed:
+        config = stream.look_ahead.config
+        if config.sealed:
             raise ApiError.of(error_codes.STREAM_SEALED)
-        if stream.config.deny_delete:
+        if config.deny_delete:
             text = "message delete not permitted"
             raise ApiError.of(error_codes.STREAM_MSG_DELETE_FAILED, err=text)
-        if stream.message(asked.seq) is None:
+        if not stream.will_have(asked.seq):
             # An error that does not count as one in the statistics: see Operation.
             return MessageDeleteResponse(error=ErrorDocument.of(_not_deletable(stream, asked.seq)))
         return Requested(
@@ -380,6 +382,16 @@ class StreamApi:
             lambda _: MessageDeleteResponse(success=True),
             _offline,
         )
+
+    def foresees_purge(self, request: Request) -> bool:
+        """Whether a purge can be decided now: always, because only its application counts."""
+        return request.stream_name in self.account.streams
+
+    def foresees_deletion(self, request: Request) -> bool:
+        """Whether the deletion of a message can be decided now: if it is known which messages the
+        stream will have."""
+        stream = self.account.streams.get(request.stream_name)
+        return stream is not None and not (stream.needs_commit or stream.may_consume)
 
     # --- parts ---------------------------------------------------------------------------------
 
@@ -447,7 +459,9 @@ STREAM_OPERATIONS: Final = {
     "STREAM.INFO": Operation(StreamApi.info, StreamInfoResponse),
     "STREAM.NAMES": Operation(StreamApi.names, StreamNamesResponse, 0, 0),
     "STREAM.LIST": Operation(StreamApi.list_streams, StreamListResponse, 0, 0),
-    "STREAM.PURGE": Operation(StreamApi.purge, StreamPurgeResponse),
+    "STREAM.PURGE": Operation(
+        StreamApi.purge, StreamPurgeResponse, is_foreseen=StreamApi.foresees_purge
+    ),
     "STREAM.SNAPSHOT": Operation(StreamApi.snapshot, SnapshotResponse),
     "STREAM.RESTORE": Operation(StreamApi.restore, RestoreResponse),
     "STREAM.MSG.GET": Operation(
@@ -456,7 +470,9 @@ STREAM_OPERATIONS: Final = {
         is_counted=False,
         header=StreamApi.message_header,
     ),
-    "STREAM.MSG.DELETE": Operation(StreamApi.message_delete, MessageDeleteResponse),
+    "STREAM.MSG.DELETE": Operation(
+        StreamApi.message_delete, MessageDeleteResponse, is_foreseen=StreamApi.foresees_deletion
+    ),
 }
 
 
@@ -475,10 +491,13 @@ def _offline(error: StoreError) -> ApiError:
 
 def _not_deletable(stream: Stream, sequence: int) -> ApiError:
     """The error for a sequence without a message, by kind of storage as in nats-server."""
-    is_inside = stream.log.first_sequence <= sequence <= stream.visible_sequence
+    ahead = stream.look_ahead
+    next_sequence = ahead.next_sequence
+    first_sequence = ahead.foreseen().first_from(0) or next_sequence
+    is_inside = first_sequence <= sequence < next_sequence
     if stream.config.storage is Storage.MEMORY or is_inside:
         return ApiError.of(error_codes.SEQUENCE_NOT_FOUND, seq=sequence)
-    is_later = sequence > stream.visible_sequence
+    is_later = sequence >= next_sequence
     text = "stream store EOF" if is_later else "no message found"
     return ApiError.of(error_codes.STREAM_MSG_DELETE_FAILED, err=text)
 

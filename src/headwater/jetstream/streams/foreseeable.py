@@ -10,11 +10,12 @@ removes can be listed within a turn. Otherwise they wait for that one entry:
                                                  the needs of all consumers are compared with all
                                                  messages
 
-A request is decided when nothing else is in flight. So its record is the first in flight, and the
-log itself tells how many messages it removes.
+Purges are also decided while other records are in flight. Then each message in flight counts as one
+that the purge may remove: records between them only remove messages. An update is decided when
+nothing else is in flight.
 """
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from headwater.jetstream.config.stream_config import StreamConfig
 from headwater.jetstream.records import Configured, Published, Purged, Removed, Skipped
@@ -26,45 +27,54 @@ from headwater.subjects.grammar import has_wildcard
 FORESEEN_SINGLY_MAX: Final = 1024
 
 
+class InFlight(NamedTuple):
+    """The records in flight before another one: their number, the number of their messages, and
+    the last sequence that is given out by them and the log."""
+
+    records: int
+    messages: int
+    last_sequence: int
+
+
 def is_foreseeable(
     record: Published | Skipped | Removed | Purged | Configured,
-    is_first: bool,
+    in_flight: InFlight,
     log: MessageLog,
     config: StreamConfig,
 ) -> bool:
     """Whether the effects of a record on messages are foreseen.
 
-    `is_first` says that nothing else is in flight; `config` is the configuration of the stream.
+    `in_flight` are the records before it; `config` is the configuration of the stream.
     """
     if isinstance(record, Purged):
-        if not is_first:
-            return is_whole_purge(record, 0)
-        return is_whole_purge(record, log.last_sequence) or _removes_few(record, log)
+        return is_whole_purge(record, in_flight.last_sequence) or _removes_few(
+            record, log, in_flight.messages
+        )
     if isinstance(record, Configured):
-        return is_first and _is_update_foreseeable(record.config, log, config)
+        return not in_flight.records and _is_update_foreseeable(record.config, log, config)
     return True
 
 
 def is_whole_purge(record: Purged, last_sequence: int) -> bool:
     """Whether a purge leaves no message of a subject, or none at all.
 
-    `last_sequence` is that of the stream; 0 if it is not known.
+    `last_sequence` is that of the stream before the purge.
     """
     is_one = record.pattern == ALL_SUBJECTS or not has_wildcard(record.pattern)
-    is_up_to_end = not record.before or 0 < last_sequence < record.before
+    is_up_to_end = not record.before or last_sequence < record.before
     return is_one and is_up_to_end and not record.keep
 
 
-def _removes_few(record: Purged, log: MessageLog) -> bool:
-    if log.messages <= FORESEEN_SINGLY_MAX:
+def _removes_few(record: Purged, log: MessageLog, in_flight: int) -> bool:
+    if log.messages + in_flight <= FORESEEN_SINGLY_MAX:
         return True
     if record.pattern == ALL_SUBJECTS:
         return not record.keep and record.before - log.first_sequence <= FORESEEN_SINGLY_MAX
     if not has_wildcard(record.pattern):
-        return log.subject_extent(record.pattern)[2] <= FORESEEN_SINGLY_MAX
+        return log.subject_extent(record.pattern)[2] + in_flight <= FORESEEN_SINGLY_MAX
     if log.has_many_subjects:
         return False
-    return sum(log.subject_counts(record.pattern).values()) <= FORESEEN_SINGLY_MAX
+    return sum(log.subject_counts(record.pattern).values()) + in_flight <= FORESEEN_SINGLY_MAX
 
 
 def _is_update_foreseeable(config: StreamConfig, log: MessageLog, before: StreamConfig) -> bool:

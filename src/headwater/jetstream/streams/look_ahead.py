@@ -18,7 +18,7 @@ from headwater.base.invariants import check
 from headwater.jetstream.config.stream_config import StreamConfig
 from headwater.jetstream.records import Configured, Published, Purged, Removed, Skipped
 from headwater.jetstream.streams.dedupe import DedupeWindow, id_in, ids_in
-from headwater.jetstream.streams.foreseeable import is_foreseeable
+from headwater.jetstream.streams.foreseeable import InFlight, is_foreseeable
 from headwater.jetstream.streams.foreseen import Foreseen, removes_messages
 from headwater.jetstream.streams.limits import OVERHEAD_BYTES_MAX, size_rule
 from headwater.jetstream.streams.log_messages import LogMessages
@@ -109,12 +109,14 @@ class LookAhead:
 
     def propose(self, record: Ahead) -> None:
         """Add a record."""
-        self._records.append(record)
         if isinstance(record, Published):
+            self._records.append(record)
             self.messages += len(record.batch.subjects)
             return
-        if not is_foreseeable(record, len(self._records) == 1, self._log, self._in_force):
+        before = InFlight(len(self._records), self.messages, self.next_sequence - 1)
+        if not is_foreseeable(record, before, self._log, self._in_force):
             self._unforeseen.append(record)
+        self._records.append(record)
         if isinstance(record, Configured):
             self._updates.append(record)
 

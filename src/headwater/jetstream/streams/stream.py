@@ -139,6 +139,22 @@ class Stream(StreamView):
         consumers = self.consumers
         return consumers.changes.may_remove or (consumers.begin_later and len(ahead) > 0)
 
+    @property
+    def may_consume(self) -> bool:
+        """Whether messages may leave by acknowledgements in flight: until these are committed, the
+        messages are still there."""
+        if self.look_ahead.config.retention is Retention.LIMITS:
+            return False
+        return any(consumer.machine.ahead for consumer in self.consumers)
+
+    def will_have(self, sequence: int) -> bool:
+        """Whether the stream has a message when all that is in flight is applied."""
+        if not 0 < sequence < self.look_ahead.next_sequence:
+            return False
+        if not self.look_ahead.foreseen().has(sequence):
+            return False
+        return sequence > self.visible_sequence or self.message(sequence) is not None
+
     def append(self, record: Record) -> None:
         """Queue a record that was decided, so that later decisions take it into account."""
         if isinstance(record, Published):

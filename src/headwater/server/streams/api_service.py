@@ -382,15 +382,23 @@ class ApiService:
         if api is None or request.stream_name not in api.account.streams:
             self._begin_answer(account, operation, request, reply_to)
             return
+        runner = self._runners.find(account.name, request.stream_name)
+        if runner is None:
+            # Another server leads the stream since the call came here.
+            error = ErrorDocument.of(ApiError.of(error_codes.CLUSTER_NOT_AVAIL))
+            reply_to(operation.response(error=error), True)
+            return
 
         def deciding() -> Work[Proposal[Record] | None]:
             answer, is_told = yield from self._answering(account, operation, request)
             if not isinstance(answer, Requested):
                 assert not isinstance(answer, SetRequested)
-                reply_to(answer, is_told)
-                return None
+                return runner.answer_behind(partial(reply_to, answer, is_told), refuse)
             effect = self._answered(api, operation, answer, reply_to)
             return Proposal(answer.records, (*answer.effects, effect))
+
+        def is_foreseen() -> bool:
+            return operation.is_foreseen is not None and operation.is_foreseen(api, request)
 
         def refuse(error: ApiError) -> None:
             if only_looks:
@@ -400,13 +408,7 @@ class ApiService:
                 reply_to(operation.response(error=ErrorDocument.of(error)), True)
 
         only_looks = operation.response is StreamInfoResponse
-        runner = self._runners.find(account.name, request.stream_name)
-        if runner is None:
-            # Another server leads the stream since the call came here.
-            error = ErrorDocument.of(ApiError.of(error_codes.CLUSTER_NOT_AVAIL))
-            reply_to(operation.response(error=error), True)
-            return
-        runner.request(StreamRequest(deciding, refuse))
+        runner.request(StreamRequest(deciding, refuse, is_foreseen))
 
     def update_stream(
         self,

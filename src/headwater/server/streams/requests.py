@@ -15,20 +15,21 @@ class Request:
 
     `decide` does long work in slices, and returns the proposal of a change; None if the request was
     answered without one. `refuse` answers a request that is not decided because the stream ends or
-    its log has failed. `waits_for_commit` says that all that was proposed before it comes first.
+    its log has failed. `is_foreseen` says whether it can be decided while entries are in flight;
+    otherwise it waits until they are applied.
     """
 
-    __slots__ = ("decide", "refuse", "waits_for_commit")
+    __slots__ = ("decide", "is_foreseen", "refuse")
 
     def __init__(
         self,
         decide: Callable[[], Work[Proposal[Record] | None]],
         refuse: Callable[[ApiError], object],
-        waits_for_commit: bool = True,
+        is_foreseen: Callable[[], bool] = lambda: False,
     ) -> None:
         self.decide = decide
         self.refuse = refuse
-        self.waits_for_commit = waits_for_commit
+        self.is_foreseen = is_foreseen
 
 
 def refuse_nothing(_: ApiError) -> None:

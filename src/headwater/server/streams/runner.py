@@ -120,6 +120,7 @@ class StreamRunner:
         "_is_working",
         "_reconfigured",
         "_refusals_logged_ns",
+        "_requests",
         "_room",
         "_runners",
         "_undecided",
@@ -168,6 +169,8 @@ class StreamRunner:
         self._room = Room(runners.room_limits)
         # Publishes and requests that are not decided yet, in order.
         self._undecided: deque[Step] = deque()
+        # The requests that were decided over entries in flight, by their proposals.
+        self._requests: dict[Proposal[Record], Request] = {}
         # The request that is being decided in slices, and the rest of that work.
         self._deciding: tuple[Request, Sliced[Proposal[Record] | None]] | None = None
         # The time of the last log line about refused publishes, by the limit they met.
@@ -249,7 +252,7 @@ class StreamRunner:
         # In front of the steps that wait already: they came later.
         self._undecided.appendleft(others)
         self._hold_room(others)
-        self._undecided.appendleft(Request(preparing, refuse_nothing, waits_for_commit=False))
+        self._undecided.appendleft(Request(preparing, refuse_nothing, lambda: True))
         self._decide_waiting()
 
     def _failure(self) -> ApiError:
@@ -277,7 +280,7 @@ class StreamRunner:
             return False
         if isinstance(step, Incoming):
             return not (self.stream.needs_commit or self.stream.look_ahead.is_full)
-        return not step.waits_for_commit
+        return step.is_foreseen()
 
     def _decide_waiting(self) -> None:
         """Decide the steps that wait, in order, as far as they can be decided now."""
@@ -305,7 +308,24 @@ class StreamRunner:
             self._deciding = (request, walk)
             self._hold()
         elif walk.result is not None:
-            self.propose(walk.result)
+            proposal = walk.result
+            if self._group:
+                self._requests[proposal] = request
+            self.propose(proposal)
+
+    def answer_behind(
+        self, answer: Callable[[], object], refuse: Callable[[ApiError], object]
+    ) -> Proposal[Record] | None:
+        """Answer a request that changes nothing: now, or with the entries in flight, which the
+        answer may rest on. Returns the proposal if there are any."""
+        if not self._group:
+            answer()
+            return None
+
+        def fail(error: StoreError | ApiError) -> None:
+            refuse(error if isinstance(error, ApiError) else self._failure())
+
+        return Proposal(effects=(Answered(lambda _: answer(), fail),))
 
     def when_free(self, look: Callable[[], object]) -> None:
         """Call `look` now, or after the long work that is under way and all waiting steps."""
@@ -393,6 +413,8 @@ class StreamRunner:
             self._due = None
         if proposal is self._changing:
             self._changing = None
+        if self._requests:
+            self._requests.pop(proposal, None)
         error = None
         if self._committer.commits_later:
             error = self.consumers.flush()
@@ -616,11 +638,20 @@ class StreamRunner:
     def refuse_unwritten(self, is_final: bool) -> None:
         """Refuse the proposals in flight if they have messages; in the end, all of them.
 
-        Proposals without messages may make room on the disk.
+        Proposals without messages may make room on the disk. So a request that rests on messages
+        in flight is decided again, without them.
         """
         if not (self._group.has_messages or is_final):
             return
         self._due = None
+        if not is_final:
+            waiting = [(each, self._requests.pop(each, None)) for each in self._group.in_flight]
+            again = [request for _, request in waiting if request is not None]
+            for proposal, request in waiting:
+                if request is not None:
+                    # Its answer is that of the next decision.
+                    proposal.effects = ()
+            self._undecided.extendleft(reversed(again))
         self._group.retreat(self._failure())
         self._committer.retreat(self._group.applied)
         self._decide_waiting()
@@ -651,6 +682,7 @@ class StreamRunner:
         self._is_working = False
         self.stream.log.is_held = False
         self._changing = None
+        self._requests.clear()
         self.consumers.release()
         self._group.retreat(error)
         while self._undecided:
@@ -674,6 +706,7 @@ class StreamRunner:
             self._group.apply_more()
         self._is_deposed = True
         self._undecided.clear()
+        self._requests.clear()
         self._is_working = False
         self._changing = self._due = None
         self.stream.log.is_held = False
@@ -686,6 +719,7 @@ class StreamRunner:
         """Answer a proposal whose records will never be applied."""
         if self._is_deposed:
             return
+        self._requests.pop(proposal, None)
         if proposal is self._changing:
             self._changing = None
             self.consumers.release()

@@ -6,12 +6,16 @@ import pytest
 from headwater.base.clock import NS_PER_S
 from headwater.jetstream.config.stream_config import Retention, Storage, StreamConfig
 from headwater.jetstream.records import Configured, Purged, Removed
-from headwater.jetstream.streams.foreseeable import FORESEEN_SINGLY_MAX, is_foreseeable
+from headwater.jetstream.streams.foreseeable import FORESEEN_SINGLY_MAX, InFlight, is_foreseeable
 from headwater.store.log.memory_log import MemoryLog
 from headwater.store.log.message_log import Batch
 
 CONFIG = StreamConfig(name="S", storage=Storage.MEMORY, max_msgs_per_subject=5)
 MANY = FORESEEN_SINGLY_MAX + 1
+
+
+def nothing(log: MemoryLog) -> InFlight:
+    return InFlight(0, 0, log.last_sequence)
 
 
 def log_of(count: int, subjects: int = 2) -> MemoryLog:
@@ -34,7 +38,8 @@ PURGES = [
 
 @pytest.mark.parametrize("purge", PURGES)
 def test_every_purge_of_few_messages_is_foreseen(purge: Purged) -> None:
-    assert is_foreseeable(purge, True, log_of(FORESEEN_SINGLY_MAX), CONFIG)
+    log = log_of(FORESEEN_SINGLY_MAX)
+    assert is_foreseeable(purge, nothing(log), log, CONFIG)
 
 
 @pytest.mark.parametrize(
@@ -55,16 +60,35 @@ def test_every_purge_of_few_messages_is_foreseen(purge: Purged) -> None:
 def test_a_purge_of_many_messages_is_not_foreseen_unless_none_is_left(
     purge: Purged, expected: bool
 ) -> None:
-    assert is_foreseeable(purge, True, log_of(2 * MANY), CONFIG) is expected
+    log = log_of(2 * MANY)
+    assert is_foreseeable(purge, nothing(log), log, CONFIG) is expected
 
 
-@pytest.mark.parametrize("record", [*PURGES[2:], Configured(CONFIG, 1)])
-def test_a_request_behind_other_records_is_not_foreseen(record: Purged | Configured) -> None:
-    assert not is_foreseeable(record, False, log_of(2), CONFIG)
+@pytest.mark.parametrize("purge", PURGES[2:])
+def test_messages_in_flight_count_as_messages_that_a_purge_may_remove(purge: Purged) -> None:
+    log = log_of(FORESEEN_SINGLY_MAX - 5)
+    assert is_foreseeable(purge, InFlight(1, 5, log.last_sequence + 5), log, CONFIG)
+    more = InFlight(1, FORESEEN_SINGLY_MAX, log.last_sequence + FORESEEN_SINGLY_MAX)
+    is_of_few_sequences = purge.pattern == b">" and purge.before > 0
+    assert is_foreseeable(purge, more, log, CONFIG) is is_of_few_sequences
+
+
+def test_a_purge_of_all_messages_in_flight_is_foreseen() -> None:
+    log = log_of(2 * MANY)
+    last = log.last_sequence + MANY
+    for before, expected in ((0, True), (last + 1, True), (last, False)):
+        purge = Purged(b">", before=before)
+        assert is_foreseeable(purge, InFlight(1, MANY, last), log, CONFIG) is expected
+
+
+def test_an_update_behind_other_records_is_not_foreseen() -> None:
+    log = log_of(2)
+    assert not is_foreseeable(Configured(CONFIG, 1), InFlight(1, 0, 2), log, CONFIG)
 
 
 def test_messages_and_their_removal_are_foreseen() -> None:
-    assert is_foreseeable(Removed([1]), False, log_of(2 * MANY), CONFIG)
+    log = log_of(2 * MANY)
+    assert is_foreseeable(Removed([1]), InFlight(1, 1, 1), log, CONFIG)
 
 
 @pytest.mark.parametrize(
@@ -84,5 +108,5 @@ def test_an_update_is_foreseen_unless_it_removes_of_many_messages_or_counts_inte
     changes: dict[str, object], few: bool, many: bool
 ) -> None:
     record = Configured(msgspec.structs.replace(CONFIG, **changes), 1)
-    assert is_foreseeable(record, True, log_of(2), CONFIG) is few
-    assert is_foreseeable(record, True, log_of(2 * MANY), CONFIG) is many
+    for log, expected in ((log_of(2), few), (log_of(2 * MANY), many)):
+        assert is_foreseeable(record, nothing(log), log, CONFIG) is expected

@@ -4,11 +4,18 @@ A sync takes until `finish_checks`. The steps come in one turn, or in turns of t
 those before them are in flight; the outcome is that of a run in which each waits for the disk.
 """
 
+import json
+import os
+import random
 from typing import Any, Final
 
 import pytest
 
-from tests.kit.stream_world import StreamWorld, json_bytes
+from tests.kit.stream_world import STORE_FAILED, StreamWorld, error_code, json_bytes
+
+SEEDS: Final = int(os.environ.get("CHANGE_SEEDS", "30"))
+LENGTH: Final = 14
+RETENTIONS: Final = ("limits", "workqueue", "interest")
 
 # The subject and the body of a step.
 Step = tuple[str, bytes]
@@ -119,3 +126,102 @@ def test_a_change_of_interest_in_flight_counts_for_the_messages_behind_it(name: 
     config = {"retention": "interest", **config}
     together = outcome(config, before, steps, together=True)
     assert together == outcome(config, before, steps, together=False)
+
+
+# --- requests over what is in flight --------------------------------------------------------------
+
+
+def test_a_purge_between_publishes_needs_no_commit_of_its_own() -> None:
+    world = made()
+    world.create("T", subjects=["t"])
+    world.publish("t")
+    steps = [publish("s.a"), call("STREAM.PURGE.S"), publish("s.a")]
+    numbers = [world.push(*step) for step in steps]
+    world.settle()
+    world.finish_checks()
+    assert not world.answers.keys() & {*numbers}, "the sync of the other stream is over"
+    world.finish_checks()
+    assert world.errors(*numbers) == [0, 0, 0]
+    purged, last = (world.answers[number] for number in numbers[1:])
+    assert (purged["purged"], last["seq"], world.state()["messages"]) == (1, 2, 1)
+    assert world.after_power_loss().state()["messages"] == 1
+
+
+CONFIGS: Final[tuple[dict[str, Any], ...]] = (
+    {},
+    {"max_msgs": 2, "discard": "new"},
+    {"max_msgs_per_subject": 2, "allow_rollup_hdrs": True},
+    {"deny_purge": True, "deny_delete": True},
+)
+STEPS: Final = (
+    publish("s.a"),
+    publish("s.a"),
+    publish("s.b"),
+    call("STREAM.PURGE.S"),
+    call("STREAM.PURGE.S", filter="s.a"),
+    call("STREAM.PURGE.S", filter="s.*", keep=1),
+    call("STREAM.PURGE.S", keep=1),
+    call("STREAM.PURGE.S", seq=3),
+    call("STREAM.PURGE.S", seq=12),
+    call("STREAM.PURGE.S", seq=3, keep=1),
+    *(call("STREAM.MSG.DELETE.S", seq=sequence) for sequence in (0, 1, 2, 3, 4, 9)),
+    call("STREAM.MSG.DELETE.S", seq=2, no_erase=True),
+    creation("C"),
+    creation("D", filter_subject="s.b"),
+    call("CONSUMER.DELETE.S.C"),
+    call("CONSUMER.RESET.S.C", seq=2),
+    call("STREAM.UPDATE.S", name="S", subjects=["s.>"], max_msgs=3),
+    call("STREAM.UPDATE.S", name="S", subjects=["s.>"], description="x"),
+)
+
+
+def choices(seed: int) -> tuple[dict[str, Any], list[Step]]:
+    rng = random.Random(seed)
+    config = {**rng.choice(CONFIGS), "retention": RETENTIONS[seed % len(RETENTIONS)]}
+    return config, rng.choices(STEPS, k=LENGTH)
+
+
+def kept(config: dict[str, Any], step: Step) -> Step:
+    """A step whose request for an update keeps the retention of the stream."""
+    if not step[0].startswith("$JS.API.STREAM.UPDATE."):
+        return step
+    return step[0], json_bytes({**config, **json.loads(step[1])})
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_requests_in_flight_have_the_answers_of_requests_one_after_the_other(seed: int) -> None:
+    config, steps = choices(seed)
+    steps = [kept(config, step) for step in steps]
+    assert outcome(config, [], steps, together=True) == outcome(config, [], steps, together=False)
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_requests_behind_messages_that_are_withdrawn_are_decided_again(seed: int) -> None:
+    """The disk has no room for the messages in flight, and the requests behind them go on without
+    them: the answers are those of a run that had never seen the messages."""
+    config, steps = choices(seed)
+    steps = [kept(config, step) for step in steps]
+    before, then = steps[: LENGTH // 2], steps[LENGTH // 2 :]
+    world = made(**config)
+    for step in before:
+        world.push(*step)
+        world.settle()
+        world.sync()
+    world.create("T", subjects=["t"])
+    # Entries of S wait for this sync, and are not written meanwhile.
+    world.publish("t")
+    numbers = [world.push(*step) for step in then]
+    assert world.node.jetstream is not None
+    runner = world.node.jetstream.runners.find("$G", "S")
+    assert runner is not None
+    runner.refuse_unwritten(is_final=False)
+    world.settle()
+    world.sync()
+    # Without its consumer, a reset has no answer.
+    answers = [world.answers.get(number, {}) for number in numbers]
+    left = [number for number, each in enumerate(answers) if error_code(each) != STORE_FAILED]
+    alone = [*before, *(then[number] for number in left)]
+    theirs, state = outcome(config, alone, [], together=False)
+    expected = [theirs.get(len(before) + number, {}) for number in range(1, len(left) + 1)]
+    assert [answers[number] for number in left] == expected
+    assert world.state(subjects_filter=">") == state
