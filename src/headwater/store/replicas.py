@@ -105,6 +105,12 @@ class Replicas:
             raise StoreError(f"the stream {name} cannot change its group: {error}") from error
         self._commit.remove_stream(name, log)
 
+    def resume_refill(self, log: FileLog) -> None:
+        """Have a replica be filled further from another one, with all that it has. Raises
+        StoreError."""
+        check(log.is_replica and not log.must_refill, "a sound replica is filled further")
+        log.begin_partial()
+
     def begin_refill(
         self,
         name: str,

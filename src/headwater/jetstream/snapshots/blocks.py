@@ -83,6 +83,11 @@ class SnapshotHeader(NamedTuple):
     created_ns: int
     config: StreamConfig
 
+    @property
+    def goes_on(self) -> bool:
+        """Whether messages before those that are sent are to be kept."""
+        return self.from_sequence > self.first_sequence
+
 
 class SnapshotEnd(NamedTuple):
     """The last block: the values of the stream at `place`, the place of the whole snapshot."""

@@ -15,8 +15,9 @@ the chunks that it makes are kept until they are sent. A follower has the state 
 `SnapshotEnd.place` then and applies the entries behind it. A stream that stores messages for longer
 than it takes to send them has no end in sight, and neither had a follower of it.
 
-A follower that has messages of this incarnation, as from a snapshot that broke off, asks for those
-behind its last sequence only; the first blocks then say which of its messages are left.
+A follower that has messages of this incarnation, as from a snapshot that broke off or because it
+is merely behind, asks for those behind its last sequence only; the first blocks then say which of
+its messages are left.
 
 No other caller may be in the midst of a change of the stream while a chunk is read.
 """

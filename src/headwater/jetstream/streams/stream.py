@@ -102,6 +102,14 @@ class Stream(StreamView):
         of_consumers = self.consumers.abandon()
         return [*of_consumers, *self.dedupe.abandon(), *self.log.abandon()]
 
+    def detach(self) -> list[Container]:
+        """Leave the log, with its messages, to another stream that will be made of it.
+
+        Returns the containers that may be large enough to be emptied some at a time.
+        """
+        self.log.caller_entries = None
+        return [*self.consumers.abandon(), *self.dedupe.abandon()]
+
     def break_cycles(self) -> None:
         """Drop all references back to a deleted stream, after its log was closed.
 

@@ -58,6 +58,10 @@ class ReplicaPlace:
         """An empty log in the place of that of the replica. Raises StoreError."""
         return self._streams.begin_refill(self._account, stream, incarnation, first_sequence)
 
+    def resume_refill(self, stream: Stream) -> MessageLog:
+        """The log of the replica, to be filled further. Raises StoreError."""
+        return self._streams.resume_refill(self._account, stream)
+
     def finish_refill(self, writer: SnapshotWriter) -> Stream:
         """The replica that was filled again. Raises StoreError."""
         stream = at_once(writer.finishing(self._account))
@@ -228,6 +232,17 @@ class HostedStreams:
             created = _created(account, stream, incarnation)
             return self._files.begin_refill(created, first_sequence)
         return MemoryLog(first_sequence)
+
+    def resume_refill(self, account: JetStreamAccount, stream: Stream) -> MessageLog:
+        """The log of a replica with all that it has, which no client reads until `finish_refill`.
+        Raises StoreError."""
+        if account.streams.get(stream.name) is stream:
+            account.remove_stream(stream)
+            stream.consumers.forget_news()
+            self._runners.empty(stream.detach())
+        if isinstance(stream.log, FileLog):
+            self._files.resume_refill(account.name, stream.name)
+        return stream.log
 
     def finish_refill(self, account: JetStreamAccount, stream: Stream) -> None:
         """Have a replica that was filled again, in the place of the one before."""

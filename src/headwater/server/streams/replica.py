@@ -8,6 +8,7 @@ then. A server that loses its office forgets the entries that are not committed,
 """
 
 from collections.abc import Callable
+from struct import Struct
 from typing import Final, Protocol, final
 
 from headwater.base.invariants import check
@@ -75,9 +76,33 @@ class Place(Protocol):
         """An empty log in the place of that of the replica. Raises StoreError."""
         ...
 
+    def resume_refill(self, stream: Stream) -> MessageLog:
+        """The log of the replica with all that it has, to be filled further. Raises StoreError."""
+        ...
+
     def finish_refill(self, writer: SnapshotWriter) -> Stream:
         """The replica that was filled again. Raises StoreError."""
         ...
+
+
+_HELD: Final = Struct("<Q")
+"""The part of a snapshot that a follower has: the last sequence of its messages."""
+
+
+def _next_wanted(stream: Stream, held: bytes) -> int:
+    """The sequence with which a snapshot goes on behind what a follower has; 0 if it begins anew.
+
+    Committed messages are the same on all replicas, so those that the follower has need not travel;
+    the snapshot says which of them are left. Message ids, schedules and consumers change in no
+    order that a follower could name: they are sent anew, and are few beside the messages.
+    """
+    if len(held) != _HELD.size:
+        return 0
+    (last,) = _HELD.unpack(held)
+    log = stream.log
+    # Nothing is left of the messages of a follower that ends before the first one, and a follower
+    # that has more than its leader has something else.
+    return last + 1 if log.first_sequence <= last <= log.last_sequence else 0
 
 
 @final
@@ -86,9 +111,12 @@ class _Source:
 
     __slots__ = ("_reader", "_replica")
 
-    def __init__(self, replica: "StreamReplica") -> None:
+    def __init__(self, replica: "StreamReplica", held: bytes) -> None:
+        """`held` is what the follower has."""
         self._replica = replica
-        self._reader = SnapshotReader(replica.stream, replica.identity)
+        self._reader = SnapshotReader(
+            replica.stream, replica.identity, _next_wanted(replica.stream, held)
+        )
 
     def next_chunk(self) -> bytes | None:
         """The next piece; an empty one while a long change of the stream is under way."""
@@ -110,30 +138,41 @@ class _Source:
 
 @final
 class _Sink:
-    """A log that is filled by the pieces of a snapshot, in the place of that of a replica."""
+    """A log that is filled by the pieces of a snapshot: that of a replica with what it has, or an
+    empty one in its place."""
 
-    __slots__ = ("_replica", "writer")
+    __slots__ = ("_replica", "held", "writer")
 
-    def __init__(self, replica: "StreamReplica") -> None:
+    def __init__(self, replica: "StreamReplica", held: bytes) -> None:
         self._replica = replica
+        self.held = held
         self.writer: SnapshotWriter | None = None
 
     def add(self, chunk: bytes) -> None:
         """Take in the next piece. Raises StoreError."""
         try:
             if self.writer is None:
-                header = read_header(chunk)
-                if header.incarnation != self._replica.identity:
-                    raise SnapshotError("the snapshot is that of another stream")
-                log = self._replica.begin_refill(header.first_sequence)
-                self.writer = SnapshotWriter(chunk, log)
+                self._begin(chunk)
             else:
                 self.writer.accept(chunk)
+                self._replica.keep_partial()
         except SnapshotError as error:
+            # What the replica has does not go together with the snapshot: the next one replaces it.
+            self._replica.starts_over = True
             raise StoreError(f"the snapshot of the leader: {error}") from error
 
+    def _begin(self, chunk: bytes) -> None:
+        header = read_header(chunk)
+        if header.incarnation != self._replica.identity:
+            raise SnapshotError("the snapshot is that of another stream")
+        if header.goes_on:
+            log = self._replica.resume_refill()
+        else:
+            log = self._replica.begin_refill(header.first_sequence)
+        self.writer = SnapshotWriter(chunk, log)
+
     def discard(self) -> None:
-        """Leave the log as it is: it counts for nothing, and the next snapshot replaces it."""
+        """Leave the log as it is: the next snapshot goes on with it."""
         self.writer = None
 
 
@@ -142,6 +181,7 @@ class StreamReplica:
     """The replica of a stream on this server."""
 
     __slots__ = (
+        "_log",
         "_passes_over",
         "_place",
         "_runners",
@@ -156,6 +196,7 @@ class StreamReplica:
         "quorum",
         "role_told",
         "runner",
+        "starts_over",
         "stream",
     )
 
@@ -171,8 +212,12 @@ class StreamReplica:
         self.consensus: Consensus | None = None
         log = stream.log
         self.applied_index = log.applied_entry if isinstance(log, FileLog) else 0
-        self.must_refill = isinstance(log, FileLog) and bool(log.must_refill)
+        self.must_refill = isinstance(log, FileLog) and bool(log.must_refill or log.is_partial)
+        # Whether the next snapshot replaces all that is here.
+        self.starts_over = isinstance(log, FileLog) and bool(log.must_refill)
         self._sink: _Sink | None = None
+        # The log of the stream, or the one that will be it.
+        self._log: MessageLog = log
         # The last sequence that a message may have had which a majority has forgotten.
         self._passes_over = 0
         self.leader = ""
@@ -276,22 +321,52 @@ class StreamReplica:
         check(self.runner is None, "a leader gives nothing up")
         self.begin_refill(1)
 
-    def open_snapshot(self) -> _Source:
-        """Begin to read the state of the stream."""
-        return _Source(self)
+    def open_snapshot(self, held: bytes) -> _Source:
+        """Begin to read the state of the stream, for a follower that has a part of it."""
+        return _Source(self, held)
 
     def open_sink(self) -> _Sink:
         """Begin to take in the state of the leader."""
         check(self.runner is None, "a leader is not filled again")
-        self._sink = _Sink(self)
+        self._sink = _Sink(self, self._held())
         return self._sink
+
+    def _held(self) -> bytes:
+        """The part of the state of the leader that is here; empty if the leader sends it all.
+
+        The times at which messages of a log in memory expire are told at the end of a snapshot, so
+        a log that has some of them begins anew.
+        """
+        log = self._log
+        if self.starts_over or not log.messages or not isinstance(log, FileLog) or log.offline:
+            return b""
+        return _HELD.pack(log.last_sequence)
 
     def begin_refill(self, first_sequence: int) -> MessageLog:
         """An empty log in the place of the present one. Raises StoreError."""
-        log = self._place.begin_refill(self.stream, self.identity, first_sequence)
+        self._end_following()
+        self._log = self._place.begin_refill(self.stream, self.identity, first_sequence)
+        self.starts_over = False
+        return self._log
+
+    def resume_refill(self) -> MessageLog:
+        """The present log, to be filled further. Raises StoreError."""
+        self._end_following()
+        if self._log is self.stream.log:
+            self._log = self._place.resume_refill(self.stream)
+        return self._log
+
+    def _end_following(self) -> None:
+        """Have a state to which entries are not applied any more."""
+        if self.follower is not None:
+            self.follower.finish_work()
         self.must_refill = True
         self.applied_index = 0
-        return log
+
+    def keep_partial(self) -> None:
+        """Have a crash keep what has come of a snapshot. Raises StoreError."""
+        if isinstance(self._log, FileLog):
+            self._log.keep_partial()
 
     def install(self, index: int) -> None:
         """Have the stream that was filled take the place of the one before, durably. Raises
@@ -303,9 +378,11 @@ class StreamReplica:
         if isinstance(stream.log, FileLog):
             stream.log.applied_entry = index
             stream.log.secure_applied()
+            stream.log.is_partial = False
         if self.follower is not None:
             self.follower.end()
         self.stream, self.applied_index, self.must_refill = stream, index, False
+        self._log = stream.log
         self.follower = self._new_follower()
 
     def discard_snapshot(self) -> None:

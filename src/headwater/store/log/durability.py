@@ -114,6 +114,14 @@ class Durability:
         self.sync()
         self.forget_frames()
 
+    def begin_partial(self) -> None:
+        """From now on hold the effects of no entry, durably, also after a crash. Raises StoreError,
+        OSError."""
+        self.redo.mark_applied(0)
+        self.sync()
+        self.redo.begin_at(self.redo.applied)
+        self._ahead.secure()
+
     def forget_frames(self) -> None:
         """Have no part in the write-ahead file any more: nothing in it speaks of the log, durably.
         Raises OSError."""

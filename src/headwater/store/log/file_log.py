@@ -132,6 +132,9 @@ class FileLog(MessageLog):
         # The reason why the files of a replica are to be filled again from another one; empty if
         # they hold exactly the effects of the entries up to `applied_entry`.
         self.must_refill = ""
+        # Whether the messages are a part of those of a snapshot, all of them right, and the log has
+        # the effects of no entry: it is filled further from another replica.
+        self.is_partial = False
         # The sequences that opening has found lost and the journal did not call so, and whether the
         # journal was damaged and is replaced.
         self.newly_lost: list[tuple[int, int]] = []
@@ -317,6 +320,26 @@ class FileLog(MessageLog):
     def withdraw_entries(self, index: int) -> None:
         """Drop the entries behind an index, none of which has been written."""
         self.durability.withdraw_entries(index)
+
+    def begin_partial(self) -> None:
+        """From now on be a part of a snapshot, durably, with the messages that are there, and
+        without entries of the caller. Raises StoreError."""
+        if self.is_rewriting:
+            raise StoreError(f"{self._folder.path}: the journal is being rewritten")
+        self.write_journal()
+        self.is_partial = True
+        try:
+            self.durability.begin_partial()
+        except OSError as error:
+            raise self.availability.failed("sync", error) from error
+        self.journal_rewrites.rewrite_now([])
+
+    def keep_partial(self) -> None:
+        """Have a crash keep what has come of a snapshot, as far as it is on the disk by then.
+        Raises StoreError."""
+        self.write_journal()
+        self.is_partial = True
+        self.applied_entry = 0
 
     def secure_applied(self) -> None:
         """Return when the effects of the last entry that was applied, and its redo point, are on

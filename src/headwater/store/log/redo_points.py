@@ -69,6 +69,9 @@ class RedoPoints:
 
     def name(self, point: RedoPoint) -> None:
         """Name a redo point whose files are on the disk, unless a later one is named already."""
+        if point.entry > self.applied.entry:
+            # The log is being filled again since the sync of that point has begun.
+            return
         if point.journal_salt == self._journal.file.salt and (
             point >= self.named or point.journal_salt != self.named.journal_salt
         ):

@@ -23,6 +23,9 @@ until then it is offline. Nothing of it is deleted; the files are set aside when
 | a message that is not sound, or a journal | the same                   | damaged, lost, doubtful |
 |   that is not                             |                            |                         |
 | a replica that was being filled again     | the same                   | doubtful                |
+| a part of a snapshot                      | cut off behind the redo    |                         |
+|                                           |   point, to be filled      |                         |
+|                                           |   further                  |                         |
 """
 
 from typing import Final
@@ -84,7 +87,16 @@ def open_replica(
         log.go_offline(f"the replica is to be filled again: {doubt}")
     elif refused:
         log.go_offline(f"opening failed: {refused}")
+    elif _is_unfilled(point):
+        has_begun = log.last_sequence >= log.index.segments[0].first_sequence
+        log.is_partial = has_begun or bool(plan.gap)
     return log
+
+
+def _is_unfilled(point: RedoPoint) -> bool:
+    """Whether a redo point is that of a replica which had a part of a snapshot: a group begins
+    behind entry 0, which has the state of no replica."""
+    return point.entry == 0
 
 
 def _why_to_refill(files: FileSystem, folder: str, plan: RedoPlan, point: RedoPoint) -> str:
@@ -95,7 +107,7 @@ def _why_to_refill(files: FileSystem, folder: str, plan: RedoPlan, point: RedoPo
         return NO_POINT
     if point.is_void:
         return "it was being filled again"
-    if plan.gap:
+    if plan.gap and not _is_unfilled(point):
         return plan.gap
     return why_not_to_cut(files, folder, point)
 

@@ -89,10 +89,12 @@ class _Snapshot:
 class _Sink:
     """The pieces of a snapshot that arrives."""
 
-    __slots__ = ("chunks",)
+    __slots__ = ("chunks", "held")
 
     def __init__(self) -> None:
         self.chunks: list[bytes] = []
+        # Assignments are few: each snapshot has all of them.
+        self.held = b""
 
     def add(self, chunk: bytes) -> None:
         """Keep the next piece."""
@@ -240,7 +242,7 @@ class MetaMachine:
 
     # --- snapshots -----------------------------------------------------------------------------
 
-    def open_snapshot(self) -> _Snapshot:
+    def open_snapshot(self, held: bytes) -> _Snapshot:
         """The assignments of this moment."""
         chunks = [*encode_snapshot(self.assignments)]
         return _Snapshot(iter(chunks), self.applied_index)

@@ -20,7 +20,6 @@ from headwater.base.errors import PeerError
 from headwater.raft.config import RaftConfig
 from headwater.raft.entry import Entry
 from headwater.raft.membership import Membership
-from headwater.raft.messages import InstallSnapshot
 from headwater.raft.node import RaftNode
 from headwater.raft.storage import SavedState, blank, born
 from headwater.runtime.environment import Scheduler, TimerHandle
@@ -33,14 +32,12 @@ from headwater.server.cluster.consensus.birth import (
     decode_message,
     encode_message,
 )
+from headwater.server.cluster.consensus.catch_up import CatchUp
 from headwater.server.cluster.consensus.cluster_file import ClusterFile
 from headwater.server.cluster.consensus.compaction import Compaction, compact_grown
 from headwater.server.cluster.consensus.doubts import Doubts, decode_doubts, encode_doubts
 from headwater.server.cluster.consensus.frames import (
     Links,
-    MalformedFrame,
-    decode_frame,
-    encode_messages,
 )
 from headwater.server.cluster.consensus.group_storage import (
     GroupStorage,
@@ -56,7 +53,6 @@ from headwater.server.cluster.consensus.machine import (
     GroupMachine,
     MetaGroupMachine,
     NoState,
-    SnapshotSink,
 )
 from headwater.server.cluster.consensus.membership import Admission
 from headwater.server.cluster.consensus.notices import Notices
@@ -67,15 +63,7 @@ from headwater.server.cluster.consensus.peers import (
     decode_greeting,
     encode_greeting,
 )
-from headwater.server.cluster.consensus.transfers import (
-    CHUNK,
-    GOT,
-    OFFER,
-    REFUSED,
-    IncomingSnapshots,
-    OutgoingSnapshots,
-    take_piece,
-)
+from headwater.server.cluster.consensus.transfers import OUTSTANDING_BYTES_MAX
 from headwater.server.log import Log
 from headwater.server.turn import Turn
 from headwater.store.errors import StoreError
@@ -99,16 +87,15 @@ class ConsensusDriver:
     __slots__ = (
         "_admission",
         "_birth",
+        "_catch_up",
         "_clock",
         "_compaction",
-        "_complete",
         "_doubts",
         "_entropy",
         "_facts",
         "_file",
         "_greeted",
         "_groups",
-        "_incoming",
         "_is_doubtful",
         "_is_stopped",
         "_knows_it_forgot",
@@ -121,13 +108,13 @@ class ConsensusDriver:
         "_meta",
         "_meta_machine",
         "_name",
-        "_outgoing",
         "_proposing",
         "_raft",
         "_refused",
         "_scheduler",
         "_timer",
         "_turn",
+        "_unfilled",
         "_writes",
         "notices",
     )
@@ -148,15 +135,12 @@ class ConsensusDriver:
         raft: RaftConfig,
         liveness: LivenessSettings,
         meta_machine: MetaGroupMachine | None = None,
+        outstanding_bytes_max: int = OUTSTANDING_BYTES_MAX,
     ) -> None:
         """`turn` has the store write and sync; `committed` is called behind it. `expected` is the
         number of configured servers."""
         self._meta_machine: MetaGroupMachine = meta_machine or NoState()
         self._machines: dict[bytes, GroupMachine] = {}
-        self._outgoing = OutgoingSnapshots(
-            links.send_catch_up, self._snapshot_arrived, self._snapshot_failed
-        )
-        self._incoming = IncomingSnapshots(links.send_catch_up, self._open_sink)
         self._leaders = Leaders()
         # Payloads of other parts of the server, and the parts that take them.
         self.notices = Notices()
@@ -167,8 +151,8 @@ class ConsensusDriver:
         self._knows_it_forgot = False
         # Groups whose machines have entries to propose.
         self._proposing: dict[bytes, None] = {}
-        # Groups whose snapshot has arrived as a whole in this turn.
-        self._complete: set[bytes] = set()
+        # Groups that have entries to apply, and a state that a transfer has not completed.
+        self._unfilled: dict[bytes, None] = {}
         self._name = name
         self._facts = facts
         self._logs = logs
@@ -182,6 +166,16 @@ class ConsensusDriver:
         self._log = log
         self._raft = raft
         self._groups = Groups(name, liveness)
+        self._catch_up = CatchUp(
+            name,
+            links,
+            self._groups,
+            self._machines,
+            scheduler,
+            log,
+            self._plan_turn,
+            outstanding_bytes_max,
+        )
         self._writes = GroupWrites(logs)
         self._compaction = Compaction(logs)
         self._birth = ClusterBirth(name, facts.store, entropy, expected, file.birth)
@@ -259,8 +253,7 @@ class ConsensusDriver:
             self._greeted.discard(peer)
             self._doubts.lost(peer)
             self._birth.disconnected(peer, now_ns)
-            self._incoming.sender_left(peer)
-            self._outgoing.cancel_where(to=peer)
+            self._catch_up.peer_left(peer)
             self._groups.disconnected(peer, now_ns)
             self._plan_turn()
 
@@ -300,34 +293,10 @@ class ConsensusDriver:
         if self._is_stopped or peer not in self._greeted:
             return
         try:
-            if payload[:1] in (OFFER, CHUNK, GOT, REFUSED):
-                take_piece(self._incoming, self._outgoing, peer, payload)
+            if not self._catch_up.received(peer, payload, self._clock.monotonic_ns()):
                 return
-            for identity, message in decode_frame(payload, peer, self._name):
-                if not isinstance(message, InstallSnapshot):
-                    raise MalformedFrame("a message came on the connection for snapshots")
-                if self._incoming.complete(identity, peer):
-                    self._complete.add(identity)
-                    self._groups.install_snapshot(identity, message, self._clock.monotonic_ns())
         except PeerError as error:
             self._refuse(peer, f"a malformed frame: {error.reply}")
-        self._plan_turn()
-
-    def _open_sink(self, identity: bytes) -> SnapshotSink | None:
-        machine = self._machines.get(identity)
-        return None if machine is None else machine.open_sink()
-
-    def _snapshot_arrived(self, identity: bytes, peer: str, index: int) -> None:
-        """Tell a follower, which has the whole state of a group, the place of the snapshot."""
-        node = self._groups.node(identity)
-        if node is not None and node.leader == self._name:
-            message = InstallSnapshot(self._name, peer, node.term, node.snapshot_at(index))
-            for frame in encode_messages([(identity, message)]):
-                self._links.send_catch_up(peer, frame)
-
-    def _snapshot_failed(self, identity: bytes, peer: str, reason: str) -> None:
-        self._log.warn(f"Snapshot of group {identity.hex()} for server {peer!r} failed: {reason}")
-        self._groups.snapshot_failed(identity, peer)
         self._plan_turn()
 
     def _greet(self, peer: str, greeting: Greeting) -> None:
@@ -532,8 +501,7 @@ class ConsensusDriver:
         if self._groups.node(identity) is not None:
             self._groups.remove(identity, self._clock.monotonic_ns())
         self._machines.pop(identity, None)
-        self._incoming.discard(identity)
-        self._outgoing.cancel_where(group=identity)
+        self._catch_up.remove_group(identity)
         if identity in self._logs:
             self._logs.remove(identity)
             self._turn.want_commit()
@@ -548,12 +516,19 @@ class ConsensusDriver:
             f"Group {identity.hex()}: entries up to {node.log.commit} were confirmed here, and the "
             f"leader {node.leader!r} has lost some of them. Its state replaces that of this server."
         )
-        mode = self._logs[identity].mode
         try:
             machine.give_up()
         except StoreError as error:
             self.machine_failed(identity, f"its state cannot be given up: {error}")
             return
+        self._rejoin(identity, machine)
+
+    def _rejoin(self, identity: bytes, machine: GroupMachine) -> None:
+        """Join a group again without a log, so that the leader completes the state by a snapshot.
+
+        Entries cannot be applied to a state that a transfer has changed and not completed.
+        """
+        mode = self._logs[identity].mode
         self.remove_group(identity)
         log, _ = create_log(self._logs, identity, mode, blank(), may_have_forgotten=True)
         self._turn.want_commit()
@@ -643,15 +618,10 @@ class ConsensusDriver:
         contradicted, self._groups.contradicted = self._groups.contradicted, {}
         for identity in contradicted:
             self._refill(identity)
-        for identity in sorted(self._complete):
-            # The log of the group had all entries of the snapshot by then.
-            machine = self._machines.get(identity)
-            if machine is not None:
-                machine.discard_snapshot()
-        self._complete.clear()
+        self._drop_unneeded()
         if is_saved:
             self._turn.want_commit()
-        if self._outgoing.resume_held():
+        if self._catch_up.resume_held():
             self._scheduler.call_later(UNAWAITED_S_MAX, self._plan_turn)
         self._tell_leader()
         self._plan_tick(now_ns, self._settle_doubts(now_ns))
@@ -661,6 +631,19 @@ class ConsensusDriver:
         self._finish_written(self._clock.monotonic_ns())
         if self._groups.has_work:
             self._plan_turn()
+
+    def _drop_unneeded(self) -> None:
+        """Drop snapshots of which the logs had all entries by then."""
+        for identity in sorted(self._catch_up.complete):
+            if (machine := self._machines.get(identity)) is not None:
+                machine.discard_snapshot()
+                if machine.must_refill:
+                    self._unfilled[identity] = None
+        self._catch_up.complete.clear()
+        unfilled, self._unfilled = self._unfilled, {}
+        for identity in unfilled:
+            if self._groups.node(identity) is not None:
+                self._rejoin(identity, self._machines[identity])
 
     def _propose_gathered(self) -> None:
         """Propose the entries of the turn. Those of a group that is being handed over wait."""
@@ -678,11 +661,11 @@ class ConsensusDriver:
             machine = self._machines.get(identity)
             if machine is not None:
                 if not is_leading:
-                    self._outgoing.cancel_where(group=identity)
+                    self._catch_up.cease_to_send(identity)
                 machine.role_changed(leader, is_leading)
             self._tell_leading(identity, is_leading)
         for identity, message in portion.snapshots:
-            self._send_snapshot(identity, message.to)
+            self._catch_up.send(identity, message.to)
         portion.writes = [
             (identity, ready)
             for identity, ready in portion.writes
@@ -731,21 +714,10 @@ class ConsensusDriver:
         if self._meta is not None:
             self.proposal_wanted(self._meta, is_urgent=True)
 
-    def _send_snapshot(self, identity: bytes, to: str) -> None:
-        machine = self._machines.get(identity)
-        if machine is None or (identity, to) in self._outgoing:
-            return
-        try:
-            source = machine.open_snapshot()
-        except StoreError as error:
-            self._snapshot_failed(identity, to, str(error))
-            return
-        self._outgoing.begin(identity, to, source)
-
     def _install(self, identity: bytes, index: int) -> bool:
         """Put the state of a snapshot in force, before its place in the log is saved. Returns
         whether that was possible."""
-        self._complete.discard(identity)
+        self._catch_up.complete.discard(identity)
         try:
             self._machines[identity].install(index)
         except StoreError as error:
@@ -756,6 +728,9 @@ class ConsensusDriver:
     def _apply(self, identity: bytes, entries: list[Entry]) -> None:
         machine = self._machines.get(identity)
         if machine is None:
+            return
+        if machine.must_refill:
+            self._unfilled[identity] = None
             return
         index = machine.apply(entries)
         if index:

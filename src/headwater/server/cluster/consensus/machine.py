@@ -31,14 +31,19 @@ class SnapshotSource(Protocol):
 
 
 class SnapshotSink(Protocol):
-    """A state that is built from the pieces of a snapshot, beside the one in force."""
+    """A state that is built from the pieces of a snapshot."""
+
+    @property
+    def held(self) -> bytes:
+        """What is there already, for `GroupMachine.open_snapshot` of the leader."""
+        ...
 
     def add(self, chunk: bytes) -> None:
         """Take in the next piece. Raises PeerError for a malformed one, and StoreError."""
         ...
 
     def discard(self) -> None:
-        """Remove the state that was built so far."""
+        """Take in no more pieces. A later sink may go on with what has come."""
         ...
 
 
@@ -57,7 +62,7 @@ class GroupMachine(Protocol):
 
     @property
     def must_refill(self) -> bool:
-        """Whether nothing in the state counts, so that it has to come from another server."""
+        """Whether the state is that of no entry, so that a snapshot has to complete it."""
         ...
 
     def propose_gathered(self) -> bool:
@@ -85,8 +90,9 @@ class GroupMachine(Protocol):
         """Have no state that counts, durably, until a snapshot comes. Raises StoreError."""
         ...
 
-    def open_snapshot(self) -> SnapshotSource:
-        """Begin to read the state. Raises StoreError."""
+    def open_snapshot(self, held: bytes) -> SnapshotSource:
+        """Begin to read the state, for a follower whose sink holds a part of it. Raises
+        StoreError."""
         ...
 
     def open_sink(self) -> SnapshotSink:
@@ -114,9 +120,10 @@ class MetaGroupMachine(GroupMachine, Protocol):
 class NoState:
     """The machine of a group whose log holds members and nothing else."""
 
-    __slots__ = ("applied_index", "durable_index", "must_refill", "replays_to")
+    __slots__ = ("applied_index", "durable_index", "held", "must_refill", "replays_to")
 
     def __init__(self) -> None:
+        self.held = b""
         self.applied_index = 0
         self.durable_index = 0
         self.must_refill = False
@@ -150,7 +157,7 @@ class NoState:
         """Begin again."""
         self.applied_index = self.durable_index = 0
 
-    def open_snapshot(self) -> "NoState":
+    def open_snapshot(self, held: bytes) -> "NoState":
         """Be a snapshot without pieces."""
         return self
 

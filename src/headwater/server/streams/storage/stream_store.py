@@ -196,6 +196,10 @@ class StreamStore:
         log.set_body(encode_body(created.config, created.created_ns))
         return log
 
+    def resume_refill(self, account_name: str, name: str) -> FileLog:
+        """Have the log of a replica be filled further from another one. Raises StoreError."""
+        return self.store.resume_refill(str(StreamKey(account_name, name)))
+
     def remove_log(self, account_name: str, config: StreamConfig, log: MessageLog) -> None:
         """Remove a log with its files. Raises StoreError."""
         if self.mode_of(config) is None:
