@@ -355,6 +355,11 @@ class GroupLog:
         return self._on_disk.entries.byte_count
 
     @property
+    def byte_count(self) -> int:
+        """The bytes of all entries that were written, or of those in memory if none ever are."""
+        return self._recent_bytes if self.mode is GroupMode.MEMORY else self.written_bytes
+
+    @property
     def is_written(self) -> bool:
         """Whether all entries are in write-ahead files."""
         return self.last_index == self._on_disk.entries.last_index

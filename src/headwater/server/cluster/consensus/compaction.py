@@ -27,6 +27,11 @@ FILES_FOR_PEERS_MAX: Final = 4
 LOG_ENTRIES_MAX: Final = 1_000
 """A group gives up entries beyond this number, as far as the effects of entries are durable."""
 
+BYTES_FOR_PEERS_MAX: Final = 16 * 1024 * 1024
+"""Bytes of a long log that is kept for live members which need its entries: as many as the core
+keeps in memory, so that sending them reads no file. A server that was away for a moment gets its
+entries; one that lacks more gets the messages that it lacks by a snapshot, which is as fast."""
+
 
 @final
 class Compaction:
@@ -62,6 +67,8 @@ def compact_grown(log: GroupLog, node: RaftNode, machine: GroupMachine) -> None:
     if node.log.applied - log.snapshot.index > LOG_ENTRIES_MAX:
         machine.make_durable()
         index = min(machine.durable_index, node.log.applied - LOG_ENTRIES_MAX // 2)
+        if log.byte_count <= BYTES_FOR_PEERS_MAX:
+            index = min(index, node.replicated)
         _compact_to(log, node, index)
 
 

@@ -93,3 +93,26 @@ def test_entries_are_kept_for_a_live_server_but_not_for_ever(
     assert servers.leader == leader
     kept = len(files_of(servers, leader))
     assert kept <= 7 if files_max == 4 else kept > 8
+
+
+@pytest.mark.parametrize("bytes_max", [0, 1 << 20])
+def test_a_long_log_is_kept_for_a_live_server_but_not_for_ever(
+    monkeypatch: pytest.MonkeyPatch, bytes_max: int
+) -> None:
+    monkeypatch.setattr(compaction, "LOG_ENTRIES_MAX", 20)
+    monkeypatch.setattr(compaction, "BYTES_FOR_PEERS_MAX", bytes_max)
+    servers = ConsensusServers("abc")
+    servers.start()
+    servers.run(5)
+    leader = servers.leader
+    slow = next(name for name in "abc" if name != leader)
+    servers[slow].is_stalled = True
+    propose(servers, 100)
+    assert servers.leader == leader
+    if bytes_max:
+        assert log_entries(servers, leader) >= 100
+        servers[slow].is_stalled = False
+        servers.run(5)
+        propose(servers, 30)
+        assert servers[slow].meta.log.commit == servers[leader].meta.log.commit
+    assert log_entries(servers, leader) <= 30
