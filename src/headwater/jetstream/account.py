@@ -32,6 +32,9 @@ class AccountLimits(msgspec.Struct, frozen=True, kw_only=True):
     memory_max_stream_bytes: int = NO_LIMIT
     storage_max_stream_bytes: int = NO_LIMIT
     max_bytes_required: bool = False
+    owns_traffic: bool = False
+    """Whether the traffic between the replicas of the account's streams is reported as the
+    account's own, and not as that of the system account."""
 
     def bytes_max(self, storage: Storage) -> int:
         """The limit of bytes of all streams with this kind of storage."""

@@ -20,7 +20,7 @@ from headwater.server.cluster.consensus.cluster_file import ClusterFile
 from headwater.server.cluster.consensus.driver import ConsensusDriver
 from headwater.server.cluster.consensus.orders import carry_out_order
 from headwater.server.cluster.consensus.peers import START_BYTES, ServerFacts
-from headwater.server.cluster.consensus.settings import settings_of
+from headwater.server.cluster.consensus.settings import catch_up_bytes_max, settings_of
 from headwater.server.configuration.options import Options
 from headwater.server.configuration.placement_settings import describe_server, placement_rules
 from headwater.server.connections.announcements import Announcements
@@ -195,6 +195,7 @@ class Node:
             self.log,
             *settings_of(self.options.cluster),
             meta,
+            catch_up_bytes_max(self.options.jetstream),
         )
         self.consensus = streams.runners.groups = cluster.listener = consensus
         self.cluster_streams = ClusterStreams(

@@ -76,6 +76,8 @@ class GroupState(NamedTuple):
     leader_since_ns: int = 0
     # All servers of the group but the leader; none for a stream on one server.
     replicas: tuple[ReplicaState, ...] = ()
+    # The account under which the traffic between the servers is reported.
+    traffic_account: str = TRAFFIC_ACCOUNT
 
 
 def peer_id(name: str) -> str:
@@ -142,8 +144,8 @@ def _described(
         raft_group=_group_name(group.incarnation, kind, replicas, storage, salt),
         leader=group.leader,
         leader_since=format_time(since_ns) if since_ns and group.leader else "",
-        system_account=True,
-        traffic_account=TRAFFIC_ACCOUNT,
+        system_account=group.traffic_account == TRAFFIC_ACCOUNT,
+        traffic_account=group.traffic_account,
         replicas=tuple(describe_replica(each) for each in sorted(group.replicas)),
     )
 

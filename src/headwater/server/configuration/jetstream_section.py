@@ -1,7 +1,7 @@
 """The `jetstream` section of a configuration file, of the server and of an account.
 
-Each key is honoured or refused by name. Two keys of clusters (`unique_tag`, `max_ha_assets`) are
-shown by monitoring, which is all that a nats-server on its own does with them.
+Each key is honoured or refused by name. Keys of clusters have no effect on a server on its own;
+monitoring shows two of them (`unique_tag`, `max_ha_assets`).
 """
 
 import re
@@ -39,7 +39,8 @@ _CIPHERS: Final = {
     "aes": StoreCipher.AES,
 }
 _NO_QUEUE: Final = "requests are answered in the order in which they are read, none is queued"
-_WITH_CLUSTERS: Final = "it comes with clusters, remove it for now"
+_NO_EXTENSIONS: Final = "streams of other servers are not extended across leaf nodes"
+_COMPACTED: Final = "the log of the meta group is kept short by itself"
 
 
 def jetstream(draft: Draft, key: str, node: Value) -> None:
@@ -210,6 +211,22 @@ def _batch_timeout(draft: Draft, key: str, node: Value) -> None:
     draft.values["idle_ns_max"] = round(seconds * NS_PER_S)
 
 
+def _cluster_traffic(draft: Draft, key: str, node: Value) -> None:
+    """The account under which the frames of consensus of an account's streams are reported."""
+    if not isinstance(node.value, str):
+        raise Refusal(
+            node,
+            f"Expected either 'system' or 'owner' string value for {quote(key)}, "
+            f"got {value_text(node)}",
+        )
+    if node.value not in ("system", "owner", ""):
+        raise Refusal(
+            node,
+            f"Expected 'system' or 'owner' string value for {quote(key)}, got {node.value}",
+        )
+    draft.values["owns_traffic"] = node.value == "owner"
+
+
 JETSTREAM: Final[Table] = table(
     ("enable enabled", put("enabled", boolean)),
     ("store store_dir storedir", store_directory),
@@ -229,9 +246,12 @@ JETSTREAM: Final[Table] = table(
     ("max_concurrent_io", not_supported("one thread at a time uses the disk")),
     # of clusters
     ("unique_tag", put("unique_tag", lambda node: string(node).strip().lower())),
-    ("max_outstanding_catchup", not_supported(_WITH_CLUSTERS)),
-    ("extension_hint", not_supported(_WITH_CLUSTERS)),
-    ("meta_compact meta_compact_size meta_compact_sync", not_supported(_WITH_CLUSTERS)),
+    (
+        "max_outstanding_catchup",
+        _put_size("outstanding_catch_up_bytes_max", "max_outstanding_catchup"),
+    ),
+    ("extension_hint", not_supported(_NO_EXTENSIONS)),
+    ("meta_compact meta_compact_size meta_compact_sync", not_supported(_COMPACTED)),
 )
 
 LIMITS: Final[Table] = table(
@@ -265,5 +285,5 @@ ACCOUNT_JETSTREAM: Final[Table] = table(
         _put_integer("storage_max_stream_bytes"),
     ),
     ("max_ack_pending", _put_integer("max_ack_pending")),
-    ("cluster_traffic", not_supported(_WITH_CLUSTERS)),
+    ("cluster_traffic", _cluster_traffic),
 )

@@ -166,6 +166,8 @@ class JetStreamOptions:
     cipher: StoreCipher = StoreCipher.CHACHA
     # Tag by which servers of a cluster differ; shown, and of no meaning to one server.
     unique_tag: str = ""
+    # Bytes of snapshots that may be on their way to other servers; the default if not positive.
+    outstanding_catch_up_bytes_max: int = 0
 
     # --- limits; 0 is no limit -----------------------------------------------------------------
     # The longest duplicate window a stream may have.

@@ -246,6 +246,7 @@ JETSTREAM_NEEDS_RESTART: Final[Mapping[str, str]] = {
     "previous_encryption_key": "JetStreamOldKey",
     "cipher": "JetStreamCipher",
     "unique_tag": "JetStreamUniqueTag",
+    "outstanding_catch_up_bytes_max": "JetStreamMaxCatchup",
     "sync_interval_s": "SyncInterval",
     "sync_always": "SyncAlways",
     "max_buffered_messages": "StreamMaxBufferedMsgs",

@@ -120,6 +120,24 @@ add_refusal(
     'jetstream { max_buffered_size: "5X" }\n',
 )
 add_refusal(
+    "error.max-outstanding-catchup",
+    "The bytes of snapshots on their way are a size.",
+    'max_outstanding_catchup strconv.ParseInt: parsing "fo": invalid syntax',
+    "jetstream { max_outstanding_catchup: foo }\n",
+)
+add_refusal(
+    "error.cluster-traffic",
+    "The traffic between replicas belongs to one of two accounts.",
+    "Expected 'system' or 'owner' string value for \"cluster_traffic\", got foo",
+    "accounts { A { jetstream { cluster_traffic: foo } } }\n",
+)
+add_refusal(
+    "error.cluster-traffic-type",
+    "The account of the traffic between replicas is named by a text.",
+    "Expected either 'system' or 'owner' string value for \"cluster_traffic\", got 5",
+    "accounts { A { jetstream { cluster_traffic: 5 } } }\n",
+)
+add_refusal(
     "error.sync-interval",
     "The sync interval is a duration or `always`.",
     "error parsing sync_interval: time: invalid duration",

@@ -534,7 +534,8 @@ NESTED_HONOURED = {
     "jetstream {{ {} }}": """
         strict store store_dir storedir sync sync_interval max_memory_store max_mem_store max_mem
         max_file_store max_file domain enable enabled key ek encryption_key prev_key prev_ek
-        prev_encryption_key cipher limits unique_tag max_buffered_size max_buffered_msgs""",
+        prev_encryption_key cipher limits unique_tag max_buffered_size max_buffered_msgs
+        max_outstanding_catchup""",
     "jetstream {{ limits {{ {} }} }}": """
         max_ack_pending max_ha_assets max_request_batch duplicate_window default_max_consumers
         batch""",
@@ -544,7 +545,8 @@ NESTED_HONOURED = {
     "accounts {{ A {{ jetstream {{ {} }} }} }}": """
         max_memory max_mem mem memory max_store max_file max_disk store disk max_streams streams
         max_consumers consumers max_bytes_required max_stream_bytes max_bytes mem_max_stream_bytes
-        memory_max_stream_bytes disk_max_stream_bytes store_max_stream_bytes max_ack_pending""",
+        memory_max_stream_bytes disk_max_stream_bytes store_max_stream_bytes max_ack_pending
+        cluster_traffic""",
 }
 NESTED_REFUSED = {
     "authorization {{ {} }}": "auth_callout auth_hook proxy_required",
@@ -552,9 +554,8 @@ NESTED_REFUSED = {
     "accounts {{ A {{ {} }} }}": """
         nkey imports exports mappings maps msg_trace trace_dest""",
     "jetstream {{ {} }}": """
-        tpm extension_hint max_outstanding_catchup request_queue_limit info_queue_limit
+        tpm extension_hint request_queue_limit info_queue_limit
         meta_compact meta_compact_size meta_compact_sync max_concurrent_io""",
-    "accounts {{ A {{ jetstream {{ {} }} }} }}": "cluster_traffic",
     "cluster {{ {} }}": "tls accounts pool_size compression write_timeout",
     "accounts {{ A {{ limits {{ {} }} }} }}": "max_leafnodes max_leafs",
 }

@@ -61,8 +61,10 @@ TABLES: Final[dict[str, Table]] = {
     "cluster {{ {} }}": config_cluster.CLUSTER,
 }
 
-# Keys that are shown by monitoring, and of no other use as long as streams are not replicated.
+# Keys that have no effect but on the replicas of streams: tests of clusters show it.
 NEEDS_A_CLUSTER: Final = {
+    ("accounts {{ A {{ jetstream {{ {} }} }} }}", "cluster_traffic"),
+    ("jetstream {{ {} }}", "max_outstanding_catchup"),
     ("jetstream {{ {} }}", "unique_tag"),
     ("jetstream {{ limits {{ {} }} }}", "max_ha_assets"),
 }

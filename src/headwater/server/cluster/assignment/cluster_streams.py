@@ -114,7 +114,12 @@ class ClusterStreams:
         )
         self.router = self._new_router(described.name, host, links, scheduler)
         self.groups = GroupStates(
-            described.cluster, meta, driver, self.assigned.leader_of, self.assigned.led_since
+            described.cluster,
+            meta,
+            driver,
+            self.assigned.leader_of,
+            self.assigned.led_since,
+            host.accounts,
         )
         advisories = host.runners.advisories
         self.elections = Elections(described.name, meta, driver, self.groups, advisories, log)

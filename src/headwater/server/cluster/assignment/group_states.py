@@ -1,9 +1,14 @@
 """The groups of streams as replies describe them: leader, replicas, and how far each of them is."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import final
 
-from headwater.jetstream.api.cluster_documents import GroupState, ReplicaState
+from headwater.jetstream.account import JetStreamAccount
+from headwater.jetstream.api.cluster_documents import (
+    TRAFFIC_ACCOUNT,
+    GroupState,
+    ReplicaState,
+)
 from headwater.jetstream.meta.assignments import StreamAssignment
 from headwater.raft.node import RaftNode
 from headwater.server.cluster.assignment.meta_machine import MetaMachine
@@ -18,7 +23,7 @@ class GroupStates:
     the group of an incarnation.
     """
 
-    __slots__ = ("_cluster", "_driver", "_leader_of", "_led_since", "_meta")
+    __slots__ = ("_accounts", "_cluster", "_driver", "_leader_of", "_led_since", "_meta")
 
     def __init__(
         self,
@@ -27,7 +32,9 @@ class GroupStates:
         driver: ConsensusDriver,
         leader_of: Callable[[StreamAssignment], str],
         led_since: Callable[[bytes], int],
+        accounts: Mapping[str, JetStreamAccount],
     ) -> None:
+        self._accounts = accounts
         self._cluster = cluster
         self._meta = meta
         self._driver = driver
@@ -42,7 +49,16 @@ class GroupStates:
         leader, node = self._leader_of(there), self._driver.node(there.incarnation)
         replicas = () if node is None else self.replicas(node, leader)
         since_ns = self._led_since(there.incarnation)
-        return GroupState(self._cluster, leader, there.incarnation, since_ns, replicas)
+        home = self._accounts.get(account)
+        is_own = home is not None and home.limits.owns_traffic
+        return GroupState(
+            self._cluster,
+            leader,
+            there.incarnation,
+            since_ns,
+            replicas,
+            account if is_own else TRAFFIC_ACCOUNT,
+        )
 
     def find_here(self, account: str, stream: str) -> GroupState | None:
         """The group of a stream as this server sees it: its replicas are all other servers, and

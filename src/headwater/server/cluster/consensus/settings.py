@@ -7,7 +7,14 @@ before the others believe that their leader is lost, and is refused.
 from headwater.base.clock import NS_PER_S
 from headwater.raft.config import RaftConfig
 from headwater.server.cluster.consensus.liveness import LivenessSettings
-from headwater.server.configuration.options import ClusterOptions
+from headwater.server.cluster.consensus.transfers import OUTSTANDING_BYTES_MAX
+from headwater.server.configuration.options import ClusterOptions, JetStreamOptions
+
+
+def catch_up_bytes_max(options: JetStreamOptions) -> int:
+    """The bytes of snapshots that may be on their way to other servers."""
+    chosen = options.outstanding_catch_up_bytes_max
+    return chosen if chosen > 0 else OUTSTANDING_BYTES_MAX
 
 
 def settings_of(options: ClusterOptions) -> tuple[RaftConfig, LivenessSettings]:

@@ -98,6 +98,7 @@ class _Found(NamedTuple):
     identity: bytes
     node: RaftNode
     led_since_ns: int
+    traffic_account: str = TRAFFIC_ACCOUNT
 
 
 Raftz = dict[str, dict[str, RaftGroup]]
@@ -139,11 +140,12 @@ def _stream_groups(
         if group is None or node is None:
             continue
         config, identity, since_ns = stream.config, group.incarnation, group.leader_since_ns
-        yield _Found(stream_group_name(identity, config), identity, node, since_ns)
+        traffic = group.traffic_account
+        yield _Found(stream_group_name(identity, config), identity, node, since_ns, traffic)
         for consumer in stream.consumers.by_name.values():
             if consumer_replicas(config, consumer.config) > 1:
                 name = consumer_group_name(identity, config, consumer.name, consumer.config)
-                yield _Found(name, identity, node, since_ns)
+                yield _Found(name, identity, node, since_ns, traffic)
 
 
 def _described(consensus: ConsensusDriver, streams: StreamFacts, found: _Found) -> RaftGroup:
@@ -164,6 +166,8 @@ def _described(consensus: ConsensusDriver, streams: StreamFacts, found: _Found) 
         voted_for=peer_id(node.vote) if node.vote else UNSET,
         pterm=log.last_term,
         pindex=log.last_index,
+        system_account=found.traffic_account == TRAFFIC_ACCOUNT,
+        traffic_account=found.traffic_account,
         wal=_log_state(node, streams.group_bytes(found.identity)),
         peers={
             peer_id(name): _peer(consensus, node, name)

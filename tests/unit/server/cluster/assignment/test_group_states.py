@@ -1,5 +1,7 @@
 """The `cluster` of documents, asked of whole servers."""
 
+from headwater.jetstream.account import AccountLimits
+from headwater.server.configuration.options import AccountOptions, UserOptions
 from tests.kit.agreeing_cluster import AgreeingCluster
 
 
@@ -46,3 +48,15 @@ def test_a_replica_whose_server_has_stopped_is_offline() -> None:
     (lost,) = [each for each in shown if each["name"] == gone]
     assert lost["offline"]
     assert not lost["current"]
+
+
+def test_an_account_may_own_the_traffic_between_its_replicas() -> None:
+    for owns in (True, False):
+        limits = AccountLimits(owns_traffic=owns)
+        account = AccountOptions("A", users=(UserOptions("u", "p", "A"),), jetstream=limits)
+        world = AgreeingCluster(accounts=(account,))
+        config = {"name": "S", "subjects": ["s"], "num_replicas": 3}
+        created = world.call("s1", "STREAM.CREATE.S", config, user="u", **{"pass": "p"})
+        shown = created["cluster"]
+        assert shown["traffic_account"] == ("A" if owns else "$SYS")
+        assert shown.get("system_account", False) is not owns

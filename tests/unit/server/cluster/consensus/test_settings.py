@@ -5,8 +5,9 @@ import pytest
 from headwater.base.clock import NS_PER_MS
 from headwater.raft.config import RaftConfig
 from headwater.server.cluster.consensus.liveness import LivenessSettings
-from headwater.server.cluster.consensus.settings import settings_of
-from headwater.server.configuration.options import ClusterOptions
+from headwater.server.cluster.consensus.settings import catch_up_bytes_max, settings_of
+from headwater.server.cluster.consensus.transfers import OUTSTANDING_BYTES_MAX
+from headwater.server.configuration.options import ClusterOptions, JetStreamOptions
 from tests.kit.consensus_servers import ConsensusServers
 
 
@@ -33,3 +34,11 @@ def test_a_silent_leader_is_lost_after_the_election_timeout() -> None:
     assert servers.leader == first
     servers.run(4)
     assert servers.leader != first
+
+
+@pytest.mark.parametrize(
+    ("chosen", "expected"), [(0, OUTSTANDING_BYTES_MAX), (-1, 64 << 20), (5, 5)]
+)
+def test_bytes_of_snapshots_have_a_bound(chosen: int, expected: int) -> None:
+    options = JetStreamOptions(outstanding_catch_up_bytes_max=chosen)
+    assert catch_up_bytes_max(options) == expected
