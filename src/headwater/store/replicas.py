@@ -105,12 +105,6 @@ class Replicas:
             raise StoreError(f"the stream {name} cannot change its group: {error}") from error
         self._commit.remove_stream(name, log)
 
-    def resume_refill(self, log: FileLog) -> None:
-        """Have a replica be filled further from another one, with all that it has. Raises
-        StoreError."""
-        check(log.is_replica and not log.must_refill, "a sound replica is filled further")
-        log.begin_partial()
-
     def begin_refill(
         self,
         name: str,
@@ -133,3 +127,29 @@ class Replicas:
             raise StoreError(f"the stream {name} cannot be filled again: {error}") from error
         self.add(name, empty, 0)
         return empty
+
+
+# --- replicas that are filled further -----------------------------------------------------------
+
+
+def resume_refill(log: FileLog) -> None:
+    """Have a replica be filled further from another one, with all its messages and without entries
+    of its caller. A crash before an entry is applied leaves it so. Raises StoreError."""
+    check(log.is_replica and not log.must_refill, "a sound replica is filled further")
+    if log.is_rewriting:
+        raise StoreError("the journal of the replica is being rewritten")
+    log.write_journal()
+    log.is_partial = True
+    try:
+        log.durability.begin_partial()
+    except OSError as error:
+        raise log.availability.failed("sync", error) from error
+    log.journal_rewrites.rewrite_now([])
+
+
+def keep_partial(log: FileLog) -> None:
+    """Have a crash keep what has come of a snapshot, as far as it is on the disk by then. Raises
+    StoreError."""
+    log.write_journal()
+    log.is_partial = True
+    log.applied_entry = 0

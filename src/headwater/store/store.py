@@ -581,14 +581,6 @@ class Store:
         self._take_in(name, log, files)
         return log
 
-    def resume_refill(self, name: str) -> FileLog:
-        """Have a replica be filled further from another one, with all that it has. A crash before
-        an entry is applied leaves what was synced by then. Raises StoreError."""
-        self._check_online()
-        log = self.logs[name]
-        self._replicas.resume_refill(log)
-        return log
-
     def compress_stream(self, name: str, compresses: bool) -> None:
         """Set whether files that a stream begins from now on are compressed."""
         self._stream_files[name].compress_new_files(compresses)

@@ -27,6 +27,7 @@ from headwater.server.streams.runners import StreamRunners
 from headwater.store.errors import StoreError
 from headwater.store.log.file_log import FileLog
 from headwater.store.log.message_log import MessageLog
+from headwater.store.replicas import keep_partial
 
 # Sequences that a majority may have given out since its disks were synced, beyond those that the
 # next leader knows to be reserved: more than a stream takes in the longest interval of syncs.
@@ -366,7 +367,7 @@ class StreamReplica:
     def keep_partial(self) -> None:
         """Have a crash keep what has come of a snapshot. Raises StoreError."""
         if isinstance(self._log, FileLog):
-            self._log.keep_partial()
+            keep_partial(self._log)
 
     def install(self, index: int) -> None:
         """Have the stream that was filled take the place of the one before, durably. Raises

@@ -321,26 +321,6 @@ class FileLog(MessageLog):
         """Drop the entries behind an index, none of which has been written."""
         self.durability.withdraw_entries(index)
 
-    def begin_partial(self) -> None:
-        """From now on be a part of a snapshot, durably, with the messages that are there, and
-        without entries of the caller. Raises StoreError."""
-        if self.is_rewriting:
-            raise StoreError(f"{self._folder.path}: the journal is being rewritten")
-        self.write_journal()
-        self.is_partial = True
-        try:
-            self.durability.begin_partial()
-        except OSError as error:
-            raise self.availability.failed("sync", error) from error
-        self.journal_rewrites.rewrite_now([])
-
-    def keep_partial(self) -> None:
-        """Have a crash keep what has come of a snapshot, as far as it is on the disk by then.
-        Raises StoreError."""
-        self.write_journal()
-        self.is_partial = True
-        self.applied_entry = 0
-
     def secure_applied(self) -> None:
         """Return when the effects of the last entry that was applied, and its redo point, are on
         the disk. Raises StoreError."""

@@ -146,3 +146,19 @@ def test_an_interrupted_transfer_goes_on_where_it_ended(
     assert min(first) == 31
     assert not sent or min(sent) > 31
     assert state_of(world, away) == state_of(world, leader)
+
+
+def test_a_refill_under_load_causes_no_election(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headwater.jetstream.snapshots.reader.CHUNK_BYTES_MAX", 1_000)
+    world, leader, away = behind()
+    before = world.log_of(leader).count("new stream leader")
+    for other in world.nodes:
+        if other != away:
+            world.heal(away, other)
+    for _ in range(20):
+        publish(world, leader, 5)
+        world.quiet(0.5)
+    world.quiet()
+    assert leader_of(world, leader) == leader
+    assert world.log_of(leader).count("new stream leader") == before
+    assert state_of(world, away) == state_of(world, leader)

@@ -24,6 +24,7 @@ from headwater.store.groups.frames import GroupMode
 from headwater.store.log.file_log import FileLog
 from headwater.store.log.memory_log import MemoryLog
 from headwater.store.log.message_log import MessageLog, StoreError
+from headwater.store.replicas import resume_refill
 from headwater.store.store import Store, SyncMode, open_store
 
 
@@ -196,9 +197,9 @@ class StreamStore:
         log.set_body(encode_body(created.config, created.created_ns))
         return log
 
-    def resume_refill(self, account_name: str, name: str) -> FileLog:
+    def resume_refill(self, account_name: str, name: str) -> None:
         """Have the log of a replica be filled further from another one. Raises StoreError."""
-        return self.store.resume_refill(str(StreamKey(account_name, name)))
+        resume_refill(self.store.logs[str(StreamKey(account_name, name))])
 
     def remove_log(self, account_name: str, config: StreamConfig, log: MessageLog) -> None:
         """Remove a log with its files. Raises StoreError."""

@@ -56,7 +56,7 @@ class Sink:
 class Leader:
     """The transfers of a leader, whose frames wait in lists."""
 
-    def __init__(self, bytes_max: int, **sizes: list[int]) -> None:
+    def __init__(self, bytes_max: int) -> None:
         self.sent: list[tuple[str, bytes]] = []
         self.finished: list[tuple[bytes, str, int]] = []
         self.held: list[bytes] = []
@@ -85,7 +85,7 @@ def test_a_snapshot_begins_with_what_the_follower_has() -> None:
     sink = Sink()
     incoming = IncomingSnapshots(lambda _, data: answers.append(data), lambda _: sink)
     assert leader.outgoing.offer(GROUP, "b")
-    nothing = OutgoingSnapshots(*[lambda *_: None] * 4)
+    nothing = Leader(1).outgoing
     while leader.sent or answers:
         for _, data in leader.sent[:]:
             leader.sent.remove((_, data))
