@@ -100,6 +100,7 @@ class Shadow:
             show_plain=self.show_plain,
             show_unqueued=self.show_unqueued,
             abandon=self.abandon,
+            detach=self.detach,
             break_cycles=self.break_cycles,
             **{_SHADOW: self},
         )
@@ -248,13 +249,17 @@ class Shadow:
         self.compare()
         return Stream.abandon(self._of)
 
+    def detach(self) -> list[Container]:
+        self.compare()
+        return Stream.detach(self._of)
+
     def break_cycles(self) -> None:
         """Let go of a stream that ends, as it lets go of everything else."""
         stream = self._of
         self.is_over = True
         for name in ("append", "retreat", "apply", "applying", "show_plain", "show_unqueued"):
             del vars(stream)[name]
-        for name in ("abandon", "break_cycles", _SHADOW):
+        for name in ("abandon", "break_cycles", "detach", _SHADOW):
             del vars(stream)[name]
         self._stream = None
         self._log.clear()

@@ -136,7 +136,7 @@ def resume_refill(log: FileLog) -> None:
     """Have a replica be filled further from another one, with all its messages and without entries
     of its caller. A crash before an entry is applied leaves it so. Raises StoreError."""
     check(log.is_replica and not log.must_refill, "a sound replica is filled further")
-    if log.is_rewriting:
+    if log.journal_rewrites.is_running:
         raise StoreError("the journal of the replica is being rewritten")
     log.write_journal()
     log.is_partial = True

@@ -322,7 +322,7 @@ class StreamReplica:
         check(self.runner is None, "a leader gives nothing up")
         self.begin_refill(1)
 
-    def open_snapshot(self, held: bytes) -> _Source:
+    def open_snapshot(self, held: bytes = b"") -> _Source:
         """Begin to read the state of the stream, for a follower that has a part of it."""
         return _Source(self, held)
 
