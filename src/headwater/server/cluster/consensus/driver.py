@@ -135,7 +135,7 @@ class ConsensusDriver:
         raft: RaftConfig,
         liveness: LivenessSettings,
         meta_machine: MetaGroupMachine | None = None,
-        outstanding_bytes_max: int = OUTSTANDING_BYTES_MAX,
+        catch_up_max: int = OUTSTANDING_BYTES_MAX,
     ) -> None:
         """`turn` has the store write and sync; `committed` is called behind it. `expected` is the
         number of configured servers."""
@@ -167,14 +167,7 @@ class ConsensusDriver:
         self._raft = raft
         self._groups = Groups(name, liveness)
         self._catch_up = CatchUp(
-            name,
-            links,
-            self._groups,
-            self._machines,
-            scheduler,
-            log,
-            self._plan_turn,
-            outstanding_bytes_max,
+            name, links, self._groups, self._machines, scheduler, log, self._plan_turn, catch_up_max
         )
         self._writes = GroupWrites(logs)
         self._compaction = Compaction(logs)
