@@ -332,7 +332,8 @@ class EncodedFile:
         """Replace bytes that are there, durably, and destroy what they were.
 
         A crash in the middle leaves each block that is touched as it was or as it is to be. Bytes
-        that do not change are written again, for a caller who doubts that a sync wrote them.
+        that do not change are written again, for a caller who doubts that a sync wrote them. The
+        other bytes of a damaged block are zeros from then on, as they are read until then.
         """
         _check_argument(
             offset >= 0 and offset + len(data) <= self._plain_end, "overwriting past the end"
@@ -341,13 +342,18 @@ class EncodedFile:
             self._make_end_sound()
         while data:
             block = self._block_at(offset)
-            raw = None if block is None else self._decoded(block)
-            if block is None or raw is None:
-                raise OSError(errno.EIO, "overwriting bytes that cannot be read")
+            if block is None:
+                # Damage has taken the header of a block.
+                count = min(len(data), self._start_after(offset) - offset, BLOCK_RAW_BYTES_MAX)
+                self._supersede(data[:count], offset, REPLACES)
+                offset, data = offset + count, data[count:]
+                continue
+            found = self._decoded(block)
+            raw = bytes(block.raw_size) if found is None else found
             count = min(len(data), block.end - offset)
             begin, size = offset - block.start, block.end - block.start
             changed = raw[:begin] + data[:count] + raw[begin + count : size]
-            if changed == raw[:size]:
+            if found is not None and changed == raw[:size]:
                 self._write_again(block)
             else:
                 self._supersede(changed, block.start, REPLACES)

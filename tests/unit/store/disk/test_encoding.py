@@ -410,13 +410,31 @@ def test_a_damaged_end_is_cut_and_written_behind(encoding: str, size: int) -> No
 
 
 @encodings
-def test_a_damaged_block_can_be_cut_but_not_overwritten(encoding: str) -> None:
+@pytest.mark.parametrize("part", ["header", "bytes"])
+def test_bytes_of_a_damaged_block_are_repaired_and_the_others_are_zeros(
+    encoding: str, part: str
+) -> None:
+    disk = SimDisk()
+    three_blocks(disk, encoding)
+    block = blocks_of(disk.dump()[PATH])[1]
+    disk.flip_bit(PATH, block.place if part == "header" else block.place_after - 1, 0)
+    file = opened(disk, encoding)
+    file.overwrite(110, WHOLE[110:130])
+    repaired = WHOLE[:100] + bytes(10) + WHOLE[110:130] + bytes(70) + WHOLE[200:]
+    assert file.read(0, 1000) == repaired
+    assert content(disk, encoding) == repaired
+    file.overwrite(100, WHOLE[100:110])
+    file.overwrite(130, WHOLE[130:200])
+    assert file.read(0, 1000) == WHOLE
+    assert content(disk, encoding) == WHOLE
+
+
+@encodings
+def test_a_damaged_block_can_be_cut(encoding: str) -> None:
     disk = SimDisk()
     three_blocks(disk, encoding)
     disk.flip_bit(PATH, blocks_of(disk.dump()[PATH])[1].place_after - 1, 0)
     file = opened(disk, encoding)
-    with pytest.raises(OSError, match="cannot be read"):
-        file.overwrite(100, b"new")
     file.truncate(150)
     file.write(b"more")
     assert file.read(0, 1000) == WHOLE[:100] + bytes(50) + b"more"
