@@ -42,6 +42,14 @@ class AgreeingCluster(ClusterWorld):
         settings = {"jetstream": roomy, **shared, **own}
         self.start(name, " ".join(self._names), **settings)
 
+    def disk_of(self, name: str) -> SimDisk:
+        """The disk of a server."""
+        return self._disks[name]
+
+    def empty_disk(self, name: str) -> None:
+        """Give a server that is stopped an empty disk."""
+        self._disks[name] = SimDisk()
+
     def stop(self, name: str) -> None:
         """Stop a server in order, and close its store."""
         node = self.nodes[name]

@@ -242,7 +242,7 @@ _POSTPONEMENTS: Final = st.lists(st.tuples(SEQUENCES, TIMES_NS), max_size=4)
 RECORDS: Final[st.SearchStrategy[AnyRecord]] = st.one_of(
     st.builds(Published, st.integers(1, 2**63), _batches(), st.booleans()),
     st.builds(Skipped, SEQUENCES, _SUBJECTS, _HEADERS, TIMES_NS),
-    st.builds(Removed, SEQUENCE_LISTS, st.booleans()),
+    st.builds(Removed, SEQUENCE_LISTS, st.booleans(), st.booleans()),
     st.builds(Purged, _SUBJECTS, NUMBERS, NUMBERS, TIMES_NS),
     st.builds(Configured, STREAM_CONFIGS, TIMES_NS),
     st.builds(

@@ -62,13 +62,17 @@ class Skipped:
 
 @final
 class Removed:
-    """Messages are removed, by a request or because they expired."""
+    """Messages are removed, by a request or because they expired.
 
-    __slots__ = ("erase", "sequences")
+    `is_lost` says that no replica can read them: those that are there count as lost.
+    """
 
-    def __init__(self, sequences: list[int], erase: bool = False) -> None:
+    __slots__ = ("erase", "is_lost", "sequences")
+
+    def __init__(self, sequences: list[int], erase: bool = False, is_lost: bool = False) -> None:
         self.sequences = sequences
         self.erase = erase
+        self.is_lost = is_lost
 
 
 @final

@@ -11,6 +11,14 @@ class StoreError(OperatingError):
     """The disk, or what is on it, made something impossible; the text says what to do."""
 
 
+class DamagedMessageError(StoreError):
+    """A message of a replica that cannot be read here until it has come from another replica."""
+
+    def __init__(self, sequence: int) -> None:
+        super().__init__(f"message {sequence} cannot be read until it has come from another server")
+        self.sequence = sequence
+
+
 class OfflineError(StoreError):
     """A stream whose disk failed: it can be read, and written again after a restart."""
 

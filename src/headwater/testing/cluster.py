@@ -34,6 +34,7 @@ from headwater.server.configuration.options import (
     RouteUrl,
 )
 from headwater.server.lifecycle import Server
+from headwater.store.errors import DamagedMessageError
 from headwater.testing.host import Host
 from headwater.testing.network import Direction
 from headwater.testing.world import CrashMode, World, simulated_environment
@@ -238,14 +239,18 @@ class Cluster:
 
 
 def replica_of(server: Server, stream: str, account: str = "$G") -> Replica | None:
-    """The contents of a stream on one server; None if the server does not have the stream."""
+    """The contents of a stream on one server; None if the server does not have the stream, or is
+    fetching a message of it that it cannot read."""
     host = server.node.jetstream
     home = None if host is None else host.accounts.get(account)
     if home is None or stream not in home.streams:
         return None
     contents = home.streams[stream]
     # Ids whose time has come are left out: replicas need not forget them at once.
-    dump = contents.dump(contents.last_ns())
+    try:
+        dump = contents.dump(contents.last_ns())
+    except DamagedMessageError:
+        return None
     stored: Any = dump.pop("messages")
     details = [(each.sequence, each.header, each.timestamp_ns) for each in stored]
     return Replica(

@@ -19,6 +19,7 @@ from headwater.jetstream.api.request_sizes import is_too_large
 from headwater.jetstream.config.stream_config import Storage
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.streams.stream import Stream
+from headwater.store.errors import DamagedMessageError
 from headwater.store.log.message_log import ALL_SUBJECTS, StoredMessage, StoreError
 from headwater.subjects.grammar import has_wildcard
 from headwater.wire.headers import one_line, status_block, with_lines, with_value, without
@@ -35,6 +36,8 @@ NO_RESULTS: Final = status_block(404, "No Results")
 TOO_MANY_RESULTS: Final = status_block(413, "Too Many Results")
 # The disk cannot be read; nats-server has no status for it.
 UNREADABLE: Final = status_block(500, "Message Not Readable")
+# A message is to come from another server first, and has not come in time.
+UNREPAIRED: Final = status_block(503, "Message Not Readable")
 NOT_COMPLETE: Final = status_block(412, "Min Last Sequence")
 
 _MIN_LAST_SEQ: Final = b"min_last_seq"
@@ -203,6 +206,9 @@ def _with_mark(replies: Replies, mark: bytes) -> Replies:
     try:
         for reply in replies:
             yield None if reply is None else (_marked(reply[0], mark), reply[1])
+    except DamagedMessageError:
+        # The caller waits for the repair.
+        raise
     except StoreError:
         yield _marked(UNREADABLE, mark), b""
 

@@ -14,6 +14,7 @@
                24  subject | header block
 
     REMOVED     0  flags         u8   1: the messages' bytes are erased
+                                      2: no replica can read them, they are lost
        (5 +)    1  count         u32  of ranges
                 5  ranges             u64 first, u64 last of each, in the order of removal
 
@@ -68,6 +69,8 @@ _PUBLISHED: Final = Struct("<BI")
 _SUMMED: Final = 2
 _SKIPPED: Final = Struct("<QqII")
 _REMOVED: Final = Struct("<BI")
+_ERASED: Final = 1
+_LOST: Final = 2
 _RANGE: Final = Struct("<QQ")
 _PURGED: Final = Struct("<QQqI")
 _CONFIGURED: Final = Struct("<q")
@@ -122,7 +125,8 @@ def encode_removed(record: Removed) -> bytes:
     check(len(record.sequences) <= REMOVED_MAX, "a removal fits its record")
     bounds = bounds_in_order(record.sequences)
     ranges = zip(bounds[::2], bounds[1::2], strict=True)
-    fixed = _REMOVED.pack(record.erase, len(bounds) // 2)
+    flags = _ERASED * record.erase | _LOST * record.is_lost
+    fixed = _REMOVED.pack(flags, len(bounds) // 2)
     return fixed + b"".join([_RANGE.pack(first, last) for first, last in ranges])
 
 
@@ -131,7 +135,10 @@ def decode_removed(body: bytes) -> Removed:
     flags, count = unpacked(_REMOVED, body)
     (ranges,) = sized_parts(body, _REMOVED.size, (count * _RANGE.size,))
     bounds = [bound for pair in _RANGE.iter_unpack(ranges) for bound in pair]
-    return Removed([*sequences_of(bounds, REMOVED_MAX)], flag_of(flags))
+    if flags & ~(_ERASED | _LOST):
+        raise RecordError(f"the record has unknown flags ({flags})")
+    sequences = [*sequences_of(bounds, REMOVED_MAX)]
+    return Removed(sequences, bool(flags & _ERASED), bool(flags & _LOST))
 
 
 def encode_purged(record: Purged) -> bytes:

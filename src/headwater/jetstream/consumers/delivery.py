@@ -24,12 +24,16 @@ from headwater.jetstream.consumers.push import Push
 from headwater.jetstream.consumers.records import Acked, Delivered, Exhausted
 from headwater.jetstream.consumers.state_machine import StateMachine
 from headwater.jetstream.streams.view import StreamView
+from headwater.store.errors import DamagedMessageError
 from headwater.store.log.message_log import MessageBatch, StoredMessage
 from headwater.wire.headers import with_lines
 
 # The limits of one consumer in a turn, so that other consumers are served too.
 TURN_MESSAGES_MAX: Final = 1024
 TURN_BYTES_MAX: Final = 1024 * 1024
+# A message of a replica that cannot be read is looked at again after this time: by then its record
+# has come from another server, if one has it.
+DAMAGE_LOOK_NS: Final = 100_000_000
 
 _HEARTBEAT: Final = (
     b"NATS/1.0 100 Idle Heartbeat\r\nNats-Last-Consumer: %d\r\nNats-Last-Stream: %d\r\n"
@@ -104,10 +108,14 @@ class Delivery:
             return False
         if now_ns >= self.paused_until_ns and now_ns >= self.held_until_ns:
             self.held_until_ns = 0
-            if machine.ready and self._send_again(now_ns, out) == TURN_MESSAGES_MAX:
-                more = True
-            elif not machine.ready:
-                more = self._send_new(now_ns, out)
+            try:
+                if machine.ready and self._send_again(now_ns, out) == TURN_MESSAGES_MAX:
+                    more = True
+                elif not machine.ready:
+                    more = self._send_new(now_ns, out)
+            except DamagedMessageError:
+                # No message is passed over because one replica cannot read it.
+                self.held_until_ns = now_ns + DAMAGE_LOOK_NS
         pulls = self._pulls
         is_waited_for = more or self.is_stalled or self.held_until_ns
         if pulls is not None and pulls.hurried and not is_waited_for:
@@ -159,7 +167,13 @@ class Delivery:
                 out.events.append(DeliveriesExceeded(sequence, deliveries))
                 machine.record(Exhausted(machine.name, [sequence]), out)
                 continue
-            message = self._stream.message(sequence)
+            try:
+                message = self._stream.message(sequence)
+            except DamagedMessageError:
+                if not again:
+                    raise
+                # Those before it count as delivered first.
+                return again, True
             if message is None:
                 pending = machine.state.pending[sequence]
                 out.events.append(Terminated(pending, sequence, deliveries, REMOVED_REASON))

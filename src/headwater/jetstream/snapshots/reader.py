@@ -36,6 +36,7 @@ from headwater.jetstream.snapshots.chunks import (
 )
 from headwater.jetstream.streams.stream import Stream
 from headwater.store.disk.journal import as_ranges
+from headwater.store.errors import DamagedMessageError
 from headwater.store.index.segment_index import SegmentIndex
 from headwater.store.log.file_log import FileLog
 from headwater.store.log.record_runs import RecordRun, read_runs
@@ -49,6 +50,9 @@ _ENTRIES_MAX: Final = 8192
 # The end may take so many messages, and bytes of them, in one step.
 END_MESSAGES_MAX: Final = 4096
 END_BYTES_MAX: Final = 4 * 1024 * 1024
+
+# In place of a block that is not known yet.
+_NOTHING: Final = Block(0, b"")
 
 
 @final
@@ -73,6 +77,7 @@ class SnapshotReader:
         "_cutter",
         "_ids_position",
         "_incarnation",
+        "_is_waiting",
         "_log",
         "_next",
         "_place",
@@ -107,6 +112,8 @@ class SnapshotReader:
         # first sequence.
         self._next = from_sequence
         self._sent: dict[int, _Sent] = {}
+        # Whether the next message cannot be read before it is repaired.
+        self._is_waiting = False
         self._ids_position = 0
         self._place = Place(0, 0)
         # The place of the snapshot in the group's log, once it is read.
@@ -114,7 +121,8 @@ class SnapshotReader:
         self._blocks = self._all_blocks()
 
     def next_chunk(self, index: int, term: int) -> bytes | None:
-        """The next chunk; None behind the last one.
+        """The next chunk; None behind the last one, and an empty one while the next message has to
+        come from another server.
 
         `index` and `term` are those of the last entry that the stream has applied. Raises
         StoreError for a message that cannot be read.
@@ -124,6 +132,8 @@ class SnapshotReader:
             block = next(self._blocks, None)
             if block is None:
                 return None
+            if block is _NOTHING:
+                return b""
             self._chunks.extend(self._cutter.cut(block))
         return self._chunks.popleft()
 
@@ -135,14 +145,20 @@ class SnapshotReader:
         yield blocks.encode_header(self._header(first_sequence))
         if not is_new:
             yield from self._earlier_messages()
-        while True:
+        last: list[Block] = []
+        while not last:
             yield from self._messages()
             yield from self._removals()
             yield from self._ids()
-            if self._is_near_end():
-                break
-        # In one step, of which the chunks are sent one after the other.
-        last = [*self._messages(), *self._removals(), *self._ids(), *self._state()]
+            if self._is_waiting:
+                yield _NOTHING
+            elif self._is_near_end():
+                # In one step, of which the chunks are sent one after the other.
+                messages = [*self._messages()]
+                if self._is_waiting:
+                    yield from messages
+                else:
+                    last = [*messages, *self._removals(), *self._ids(), *self._state()]
         self.end = self._place
         yield from last
 
@@ -169,7 +185,8 @@ class SnapshotReader:
     # --- messages ------------------------------------------------------------------------------
 
     def _messages(self) -> Iterator[Block]:
-        """All messages that were not sent, up to the last one when this ends."""
+        """All messages that were not sent, up to the last one when this ends, or up to one that
+        has to come from another server first."""
         while runs := self._read_some():
             yield blocks.encode_messages(runs)
 
@@ -177,7 +194,13 @@ class SnapshotReader:
         found: list[RecordRun] = []
         room = self._chunk_bytes_max - CHUNK_HEADER_BYTES - blocks.RUN_BYTES
         while not found or room > _ROOM_MIN:
-            runs = read_runs(self._log, self._next, max(room, 0))
+            try:
+                runs = read_runs(self._log, self._next, max(room, 0))
+            except DamagedMessageError:
+                # The damage of the leader must not become the follower's.
+                self._is_waiting = not found
+                return found
+            self._is_waiting = False
             if not runs:
                 break
             found += runs

@@ -2,6 +2,9 @@
 
 from typing import Final, final
 
+from headwater.jetstream import error_codes
+from headwater.jetstream.errors import ApiError
+from headwater.store.errors import DamagedMessageError
 from headwater.store.log.message_log import MessageLog
 
 _NONE: Final = 0
@@ -113,8 +116,14 @@ class LogMessages:
         return self._log.last_sequence_of((pattern,), up_to)
 
     def content_at(self, sequence: int) -> tuple[bytes, bytes] | None:
-        """The header and body of a message, if it can be read."""
-        message = self._log.get(sequence)
+        """The header and body of a message, if it can be read.
+
+        Raises ApiError if it is to come from another server first: the publish may be tried again.
+        """
+        try:
+            message = self._log.get(sequence)
+        except DamagedMessageError:
+            raise ApiError.of(error_codes.CLUSTER_NOT_AVAIL) from None
         return None if message is None else (message.header, message.payload)
 
     def subjects_like(self, pattern: bytes) -> set[bytes]:

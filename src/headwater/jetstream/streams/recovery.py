@@ -36,7 +36,7 @@ from headwater.jetstream.streams.publishing.batch_limits import (
 )
 from headwater.jetstream.streams.removal import Removals
 from headwater.jetstream.streams.schedules.scheduling import Scheduling
-from headwater.store.errors import OfflineError
+from headwater.store.errors import DamagedMessageError, OfflineError
 from headwater.store.log.file_log import FileLog
 from headwater.store.log.message_log import ALL_SUBJECTS, MessageBatch, MessageLog, StoredMessage
 from headwater.store.recovery.cuts import cut_unfinished
@@ -155,7 +155,10 @@ def find_ids(log: MessageLog, dedupe: DedupeWindow, now_ns: int) -> None:
     for sequence in sorted(found):
         message_id, timestamp_ns = found[sequence]
         dedupe.add(message_id, sequence, timestamp_ns)
-    last = log.get(log.last_sequence)
+    last = None
+    with suppress(DamagedMessageError):
+        # Otherwise the replica is filled again.
+        last = log.get(log.last_sequence)
     if last is not None:
         dedupe.last_id = id_in(last.header)
     elif log.last_sequence in found:
@@ -171,11 +174,25 @@ def find_schedules(log: MessageLog, scheduling: Scheduling) -> None:
 def _batches_from(log: MessageLog, sequence: int) -> Iterator[MessageBatch]:
     """All messages from a sequence on, some at a time; no messages if the sequence is 0."""
     while sequence:
-        found = log.read(sequence, READ_MESSAGES_MAX, READ_BYTES_MAX)
+        try:
+            found = log.read(sequence, READ_MESSAGES_MAX, READ_BYTES_MAX)
+        except DamagedMessageError as error:
+            _have_refilled(log, error)
+            return
         if not len(found):
             return
         yield found
         sequence = log.index.next_message(found.sequences[-1] + 1)
+
+
+def _have_refilled(log: MessageLog, error: DamagedMessageError) -> None:
+    """Have a replica filled again whose ids or schedules do not follow from its messages: it cannot
+    read one of them."""
+    assert isinstance(log, FileLog)
+    if not log.must_refill:
+        log.must_refill = f"message {error.sequence} cannot be read"
+        log.findings.add("doubtful", f"{log.must_refill}; the replica is to be filled again")
+        log.go_offline(f"the replica is to be filled again: {log.must_refill}")
 
 
 # --- half a batch ---------------------------------------------------------------------------------

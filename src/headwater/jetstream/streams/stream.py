@@ -47,6 +47,7 @@ from headwater.jetstream.streams.removal import Removals
 from headwater.jetstream.streams.schedules.due import DueWork
 from headwater.jetstream.streams.schedules.scheduling import Scheduling
 from headwater.jetstream.streams.view import StreamView
+from headwater.store.disk.journal import as_ranges
 from headwater.store.log.message_log import (
     ALL_SUBJECTS,
     DiskFullError,
@@ -379,7 +380,10 @@ class Stream(StreamView):
     def _changing(self, record: Removed | Purged | Configured) -> Work[None]:
         """Apply a record that has no message."""
         if isinstance(record, Removed):
+            lost = self.log.index.present(sorted(record.sequences)) if record.is_lost else []
             yield from self.removals.removing(record.sequences, record.erase)
+            if lost:
+                self.log.note_lost(as_ranges(lost))
             return
         with self.told_as_it_is():
             if isinstance(record, Purged):

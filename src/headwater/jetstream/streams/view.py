@@ -160,9 +160,13 @@ class StreamView:
         return ZERO_TIME_NS
 
     def dump_messages(self) -> dict[str, object]:
-        """All messages of the log, visible or not, independent of how they came about."""
+        """All messages of the log, visible or not, independent of how they came about. Raises
+        StoreError for one that cannot be read."""
         log = self.log
         found = log.read(1, log.messages + 1, DUMP_BYTES_MAX) if log.messages else None
+        if found is not None and (behind := log.index.next_message(found.sequences[-1] + 1)):
+            # A message that is damaged here is in no dump that lacks it.
+            log.get(behind)
         messages = [] if found is None else [log.get(sequence) for sequence in found.sequences]
         return {
             "first_sequence": log.first_sequence,

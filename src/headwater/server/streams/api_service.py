@@ -10,7 +10,7 @@ of subjects that nats-server maps. No other code tells them apart.
 
 from collections.abc import Callable
 from functools import partial
-from typing import Final, TypeAlias, final
+from typing import Final, final
 
 from headwater.base.invariants import check
 from headwater.base.sliced import Sliced, Work, at_once
@@ -50,16 +50,16 @@ from headwater.server.core.holding import Deferred
 from headwater.server.core.own_subscriptions import OwnSubscriptions
 from headwater.server.streams.advisories import Advisories
 from headwater.server.streams.many_replies import ManyReplies
+from headwater.server.streams.repair_waits import ReplyTo, awaiting_repair
 from headwater.server.streams.requests import Request as StreamRequest
 from headwater.server.streams.routing import Call, ListGathering, Listing, Routing, Source
 from headwater.server.streams.runners import StreamRunners
 from headwater.server.streams.stream_set_runner import StreamSetRunner
-from headwater.store.log.message_log import StoreError
+from headwater.store.errors import DamagedMessageError, StoreError
 from headwater.subjects.grammar import FULL, STAR
 from headwater.wire.headers import value_of
 
 # Sends the reply to a call, if it has one, and publishes an advisory of it if the flag is set.
-ReplyTo: TypeAlias = Callable[[Response | None, bool], object]
 
 API_PREFIX: Final = b"$JS.API."
 _DIRECT_GET: Final = "DIRECT.GET"
@@ -290,7 +290,9 @@ class ApiService:
             self._begin_answer(account, operation, request, reply_to)
 
         if name.startswith(_MSG_GET):
-            self._when_complete(account, request.stream_name, request.body, answer)
+            begin = partial(self._begin_answer, account, operation, request)
+            read = awaiting_repair(self._scheduler, begin, reply_to)
+            self._when_complete(account, request.stream_name, request.body, read)
         elif name.startswith(_CHANGES) or (name.startswith(_INFO) and request.body):
             self._change(account, operation, request, reply_to)
         elif name.startswith(_DELETE):
@@ -553,6 +555,9 @@ class ApiService:
             if api is None:
                 raise ApiError.of(error_codes.NOT_ENABLED_FOR_ACCOUNT)
             response = yield from operation.answering(api, request)
+        except DamagedMessageError:
+            error = ApiError.of(error_codes.CLUSTER_NOT_AVAIL)
+            return operation.response(error=ErrorDocument.of(error)), True
         except ApiError as error:
             if api is not None:
                 api.account.api_total += 1
@@ -700,9 +705,10 @@ class ApiService:
                 for reply, each in zip(replies, asked, strict=True)
                 if streams[each[0]] is not None
             ]
-        found = [
-            get_last(stream, key) for name, _, key in asked if (stream := streams[name]) is not None
-        ]
+        try:
+            found = [get_last(stream, key) for name, _, key in asked if (stream := streams[name])]
+        except DamagedMessageError:
+            return None
         if found:
             blocks, payloads = zip(*found, strict=True)
             broker.send_replies(account, replies, payloads, blocks)
@@ -757,18 +763,19 @@ class ApiService:
         max_pending = self._broker.buffers.max_pending
         if subject:
             key = subject.encode(errors="surrogateescape")
-            replies = get_direct_by_subject(stream, key, body, max_pending)
+            begin = partial(get_direct_by_subject, stream, key, body, max_pending)
         else:
-            replies = get_direct(stream, body, max_pending)
+            begin = partial(get_direct, stream, body, max_pending)
         ManyReplies(
             self._broker,
             self._scheduler,
             self._runners.slices,
             account,
             reply,
-            replies,
+            begin(),
             lambda: self._is_there(account, stream),
             lambda: not self._runners.is_held(account.name, stream.name),
+            begin,
         ).send()
 
     def _is_there(self, account: Account, stream: Stream) -> bool:

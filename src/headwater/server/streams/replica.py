@@ -190,6 +190,7 @@ class StreamReplica:
         "account",
         "applied_index",
         "consensus",
+        "damage_found",
         "follower",
         "identity",
         "leader",
@@ -222,11 +223,21 @@ class StreamReplica:
         # The last sequence that a message may have had which a majority has forgotten.
         self._passes_over = 0
         self.leader = ""
+        # Called when a read finds a message that this replica cannot read.
+        self.damage_found: Callable[[StreamReplica], object] = lambda _: None
         # Called when the replica has another leader.
         self.role_told: Callable[[StreamReplica], object] = lambda _: None
         self.runner: StreamRunner | None = None
         self.quorum: Quorum | None = None
         self.follower: StreamFollower | None = self._new_follower()
+
+    def watch_damage(self) -> None:
+        """Tell of messages that cannot be read, also of those that were found before this."""
+        log = self.stream.log
+        if isinstance(log, FileLog):
+            log.losses.damage.found = lambda: self.damage_found(self)
+            if log.losses.damage.count:
+                self.damage_found(self)
 
     def _new_follower(self) -> StreamFollower:
         return StreamFollower(
@@ -385,6 +396,7 @@ class StreamReplica:
         self.stream, self.applied_index, self.must_refill = stream, index, False
         self._log = stream.log
         self.follower = self._new_follower()
+        self.watch_damage()
 
     def discard_snapshot(self) -> None:
         """Forget a stream that was filled and is not needed."""
@@ -423,6 +435,8 @@ class StreamReplica:
         if self.follower is not None:
             self.follower.end()
             self.follower = None
+        if isinstance(self.stream.log, FileLog):
+            self.stream.log.losses.damage.unwatch()
         self.quorum = None
         self.runner = None
         if self.consensus is not None:

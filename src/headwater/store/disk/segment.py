@@ -204,6 +204,11 @@ class SegmentFile:
         self.changes += 1
         self.file.overwrite(record_offset, erased)
 
+    def repair(self, record_offset: int, data: bytes) -> None:
+        """Put the bytes of a record in the place of damaged ones."""
+        self.changes += 1
+        self.file.overwrite(record_offset, data)
+
     def close(self) -> None:
         """Release the file."""
         self.is_closed = True

@@ -5,11 +5,14 @@ write for which the disk had no room, and of which nothing is left, does not: it
 DiskFullError, and messages are refused until there is room (`headwater.store.disk.room`).
 """
 
-from typing import final
+from typing import Final, final
 
 from headwater.store.disk.filesystem import NoRoomError
 from headwater.store.disk.room import NO_SPACE, Room
 from headwater.store.errors import DiskFullError, OfflineError, StoreError
+
+# The state of a log whose files are released.
+CLOSED: Final = "closed"
 
 
 @final

@@ -102,12 +102,18 @@ class Compactions:
             self.abandon(done)
             self._availability.check_online()
             return False
-        self._running = None
         index = self._index.segment_of(done.segment_first)
+        damaged = [sequence for sequence in done.damaged if index.has(sequence)]
+        if damaged and self._durability.is_replica:
+            # The successor has no place for them. The segment waits until they are repaired.
+            for sequence in damaged:
+                self._losses.note_damage(sequence)
+            self.abandon(done)
+            return False
+        self._running = None
         try:
-            for sequence in done.damaged:
-                if index.has(sequence):
-                    self._losses.lose_message(sequence)
+            for sequence in damaged:
+                self._losses.lose_message(sequence)
             self._durability.secure_caller_entries()
             self._durability.secure_applied()
             self._checkpoints.discard(dispose)

@@ -82,9 +82,11 @@ class FileChecks:
                 if problem:
                     problems.append(problem)
         count = self._losses.unreadable_count
-        if count > self._unreadable_told:
-            self._unreadable_told = count
-            problems.append(f"{count} messages cannot be read any more: lost")
+        told, self._unreadable_told = self._unreadable_told, count
+        if count > told:
+            is_repaired = self._losses.damage.count > 0
+            until = "until they have come from another server" if is_repaired else "any more: lost"
+            problems.append(f"{count} messages cannot be read {until}")
         return "; ".join(problems)
 
     def _judge(self, relied: Relied, found_bytes: int) -> str:

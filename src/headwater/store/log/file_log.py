@@ -63,7 +63,7 @@ from headwater.store.disk.segment import READ_BYTES, START_BYTES, SegmentFile
 from headwater.store.errors import DiskFullError, StoreError
 from headwater.store.index.log_index import LogIndex
 from headwater.store.index.segment_index import SegmentIndex
-from headwater.store.log.availability import Availability
+from headwater.store.log.availability import CLOSED, Availability
 from headwater.store.log.batch_records import (
     Wanted,
     append_messages,
@@ -147,9 +147,7 @@ class FileLog(MessageLog):
         caller_bytes = size_of_entries((entry.kind, entry.body) for entry in recovered.entries)
         self.journal = LogJournal(state, index, journal, caller_bytes)
         self.durability = Durability(state, index, self.segments, self.journal, ahead)
-        self.losses = Losses(
-            index, self.journal, self.durability.redo, recovered.findings, self.lost
-        )
+        self.losses = Losses(index, self.journal, self.durability, recovered.findings, self.lost)
         self.checkpoints = Checkpoints(
             place,
             state,
@@ -192,8 +190,7 @@ class FileLog(MessageLog):
 
     @property
     def identity(self) -> bytes:
-        """Random bytes that tell this stream from all others, also from an earlier one of its
-        name."""
+        """Random bytes that tell this stream from all others, also of its name."""
         return self._folder.identity
 
     @property
@@ -203,7 +200,7 @@ class FileLog(MessageLog):
 
     @property
     def unreadable_count(self) -> int:
-        """The number of messages that turned out to be unreadable since the log was opened."""
+        """The number of messages that are damaged, or were found lost since the log was opened."""
         return self.losses.unreadable_count
 
     @property
@@ -600,7 +597,7 @@ class FileLog(MessageLog):
         self.segments.close()
         self.journal.close()
         self.checkpoints.close()
-        self.availability.offline = "closed"
+        self.availability.offline = CLOSED
 
     def note_lost(self, ranges: Sequence[tuple[int, int]]) -> None:
         """Note ranges of sequences whose messages cannot be read anywhere, also in the journal."""
@@ -733,6 +730,8 @@ class FileLog(MessageLog):
             if bytes_max < 0:
                 break
             if len(batch.sequences) == before:
+                if before and self.is_replica:
+                    break
                 # `get` finds out what is wrong with the message.
                 self.get(sequence)
             else:
@@ -783,6 +782,8 @@ class FileLog(MessageLog):
             )
             taken = len(batch) - before
             if taken == 0 and bytes_max >= 0:
+                if len(batch) and self.is_replica:
+                    return -1
                 # `get` finds out what is wrong with the message.
                 self.get(wanted.sequences[at])
             at += max(taken, 1)

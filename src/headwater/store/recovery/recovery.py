@@ -46,6 +46,8 @@ A stream:
 | checkpoint that is not sound or does not  | not used, set aside               | unused           |
 |   fit                                     |                                   |                  |
 | message that is not sound when it is read | gone from the index               | damaged, lost    |
+| the same, in a replica                    | stays in the index until it is    | damaged          |
+|                                           |   fetched from another replica    |                  |
 | erased message that nothing else calls    | gone from the index               |                  |
 |   deleted                                 |                                   |                  |
 | stream file that is not sound or gone, or | not opened, nothing touched       | error            |

@@ -30,7 +30,7 @@ BAD: dict[str, tuple[Callable[[bytes], object], bytes, str]] = {
     "a range backwards": (decode_removed, struct.pack("<BIQQ", 0, 1, 2, 1), "no range"),
     "a range from zero": (decode_removed, struct.pack("<BIQQ", 0, 1, 0, 1), "no range"),
     "a range of all sequences": (decode_removed, RANGE_OF_ALL, "at most"),
-    "an unknown flag": (decode_removed, struct.pack("<BI", 2, 0), r"unknown flags \(2\)"),
+    "an unknown flag": (decode_removed, struct.pack("<BI", 4, 0), r"unknown flags \(4\)"),
     "no configuration": (decode_configured, bytes(8), "configuration"),
 }
 
@@ -113,3 +113,10 @@ def test_summed_messages_that_are_cut_off_are_refused() -> None:
 def test_summed_messages_of_another_stream_are_refused() -> None:
     with pytest.raises(RecordError, match="checksum"):
         RecordCodec(0xC0FFEF).decode(summed())
+
+
+def test_a_removal_of_lost_messages_says_so() -> None:
+    body = encode_removed(Removed([5, 6], is_lost=True))
+    assert body == struct.pack("<BIQQ", 2, 1, 5, 6)
+    found = decode_removed(body)
+    assert (found.sequences, found.erase, found.is_lost) == ([5, 6], False, True)

@@ -21,7 +21,9 @@ from headwater.jetstream.snapshots.writer import SnapshotWriter, read_header
 from headwater.jetstream.streams.publishing.batch_limits import BatchLimits
 from headwater.jetstream.streams.stream import Stream
 from headwater.store.errors import StoreError
+from headwater.store.log.durability import Durability
 from headwater.store.log.file_log import FileLog
+from tests.kit.damage import flip_bit_of
 from tests.kit.snapshot_logs import (
     ENTRY,
     INCARNATION,
@@ -238,6 +240,31 @@ def test_a_message_that_cannot_be_read_and_counts_ends_the_snapshot(
     monkeypatch.setattr(FileLog, "get", lambda *_: None)
     with pytest.raises(StoreError, match="message 5 cannot be read"):
         chunks_of(driver.stream)
+
+
+@pytest.mark.parametrize("position", [0, 4, 29])
+def test_a_snapshot_waits_for_a_message_that_its_replica_cannot_read(
+    monkeypatch: pytest.MonkeyPatch, position: int
+) -> None:
+    driver = driver_of(Storage.FILE)
+    log = driver.stream.log
+    assert isinstance(log, FileLog)
+    monkeypatch.setattr(Durability, "is_replica", True)
+    flip_bit_of(driver.disk, log, position + 1)
+    reader = SnapshotReader(driver.stream, INCARNATION, 0, CHUNK_BYTES_MAX)
+    chunks: list[bytes] = []
+    while chunk := reader.next_chunk(ENTRY, TERM):
+        chunks.append(chunk)
+    for _ in range(3):
+        assert reader.next_chunk(ENTRY, TERM) == b""
+    assert reader.end is None
+    assert sequences_sent(chunks) == [*range(1, position + 1)]
+    driver.publish("S.later")
+    flip_bit_of(driver.disk, log, position + 1)
+    while (chunk := reader.next_chunk(ENTRY, TERM)) is not None:
+        chunks.append(chunk)
+    assert sequences_sent(chunks) == [*range(1, 32)]
+    check_equal(driver, chunks)
 
 
 # --- what a follower has already ------------------------------------------------------------------

@@ -19,10 +19,13 @@ from headwater.jetstream.streams.publishing.publishing import Publishing
 from headwater.jetstream.streams.publishing.ttl import NEVER, TtlError, ttl_of
 from headwater.jetstream.streams.schedules.scheduling import Scheduling
 from headwater.jetstream.streams.view import StreamView
+from headwater.store.errors import DamagedMessageError
 from headwater.wire.headers import value_of
 
 # A schedule whose copy was refused tries again after this time.
 REFUSED_COPY_RETRY_NS: Final = NS_PER_S
+# The time after which a message is looked at again that cannot be read before it is repaired.
+DAMAGE_RETRY_NS: Final = NS_PER_S
 # Ids past their window are dropped when others are added; without others, after this time.
 IDS_FORGOTTEN_AFTER_NS: Final = 10 * NS_PER_S
 # The rest is left for the next call, so that other work is not delayed.
@@ -38,6 +41,7 @@ class DueWork:
 
     __slots__ = (
         "_aged_before",
+        "_ages_wait_until_ns",
         "_atomic_batches",
         "_copies_wait_until_ns",
         "_dedupe",
@@ -62,6 +66,8 @@ class DueWork:
         self._fast_batches = publishing.fast_batches
         # All messages before this sequence were found to stay, however old they are.
         self._aged_before = 0
+        # Messages that cannot be read are not checked again before this time.
+        self._ages_wait_until_ns = 0
         # Schedules are not tried again before this time.
         self._copies_wait_until_ns = 0
 
@@ -127,7 +133,9 @@ class DueWork:
         if max_age_ns <= 0:
             return 0
         sequence = log.index.next_message(max(self._aged_before, log.first_sequence))
-        return log.index.timestamp_of(sequence) + max_age_ns if sequence else 0
+        if not sequence:
+            return 0
+        return max(log.index.timestamp_of(sequence) + max_age_ns, self._ages_wait_until_ns)
 
     def _aged(self, now_ns: int) -> list[int]:
         """The messages beyond the age limit; those that stay are not checked again."""
@@ -145,14 +153,19 @@ class DueWork:
                 break
             if log.index.timestamp_of(sequence) + max_age_ns > now_ns:
                 break
-            if not self._stays(sequence):
-                aged.append(sequence)
+            try:
+                if not self._stays(sequence):
+                    aged.append(sequence)
+            except DamagedMessageError:
+                # Its age is checked again once its record has come from another server.
+                self._ages_wait_until_ns = now_ns + DAMAGE_RETRY_NS
+                break
             sequence = log.index.next_message(sequence + 1)
         self._aged_before = aged[0] if aged else sequence or log.last_sequence + 1
         return aged
 
     def _stays(self, sequence: int) -> bool:
-        """Whether a message has a TTL of `never`."""
+        """Whether a message has a TTL of `never`. Raises DamagedMessageError."""
         message = self._view.log.get(sequence)
         try:
             return message is not None and ttl_of(message.header) == NEVER
@@ -192,7 +205,11 @@ class DueWork:
         ]
 
     def _is_an_end(self, sequence: int) -> bool:
-        message = self._view.log.get(sequence)
+        try:
+            message = self._view.log.get(sequence)
+        except DamagedMessageError:
+            # A marker behind another marker does no harm.
+            return False
         if message is None or not message.header:
             return False
         if value_of(message.header, names.MARKER_REASON):
@@ -211,8 +228,8 @@ class DueWork:
             message = view.last_message(subject)
             return None if message is None else (message.header, message.payload)
 
-        refused = []
-        for sequence, copy in self._scheduling.take_due(view.log, now_ns, last_of):
+        refused: list[int] = []
+        for sequence, copy in self._scheduling.take_due(view.log, now_ns, last_of, refused):
             try:
                 admission.admit_copy(copy)
             except ApiError:

@@ -22,6 +22,7 @@ from headwater.jetstream.streams.schedules.schedule import (
     schedule_of,
 )
 from headwater.jetstream.streams.schedules.table import ScheduleTable
+from headwater.store.errors import DamagedMessageError
 from headwater.store.log.message_log import MessageLog
 from headwater.subjects.grammar import has_wildcard
 from headwater.wire.headers import value_of
@@ -127,26 +128,32 @@ class Scheduling:
         log: MessageLog,
         now_ns: int,
         last_of: Callable[[bytes], tuple[bytes, bytes] | None],
+        unreadable: list[int],
     ) -> list[tuple[int, Copy]]:
         """Take the due schedules. Returns their copies with the sequence of each schedule.
 
         A schedule is not due again before its copy is visible or `give_back` is called. `last_of`
-        returns the header and body of the last message of a subject.
+        returns the header and body of the last message of a subject. Schedules that cannot be read
+        before their messages are repaired are added to `unreadable`.
         """
         copies = []
         for sequence, subject, due_ns in self.table.take_due(now_ns):
-            message = log.get(sequence)
-            if message is None:
+            try:
+                message = log.get(sequence)
+                if message is None:
+                    continue
+                copy = copy_to_publish(
+                    subject,
+                    message.header,
+                    message.payload,
+                    due_ns,
+                    now_ns,
+                    self._find_zone,
+                    last_of,
+                )
+            except DamagedMessageError:
+                unreadable.append(sequence)
                 continue
-            copy = copy_to_publish(
-                subject,
-                message.header,
-                message.payload,
-                due_ns,
-                now_ns,
-                self._find_zone,
-                last_of,
-            )
             if copy is not None:
                 copies.append((sequence, copy))
         return copies

@@ -96,6 +96,7 @@ class AssignedStreams:
         "_timer",
         "_unanswered",
         "_unanswered_updates",
+        "damage_found",
         "meta_changed",
         "servers_changed",
     )
@@ -133,6 +134,8 @@ class AssignedStreams:
         self._unanswered: dict[bytes, AnswerTo] = {}
         # Likewise updates, which the next leader answers.
         self._unanswered_updates: dict[bytes, AnswerTo] = {}
+        # Called when a replica cannot read a message.
+        self.damage_found: Callable[[StreamReplica], object] = lambda _: None
         # Called when the meta group has applied a record, or has another leader.
         self.meta_changed: Callable[[], object] = lambda: None
         # Called when a stream may lack a server, with the name of a server that was removed.
@@ -267,6 +270,8 @@ class AssignedStreams:
     def _join(self, replica: StreamReplica, members: Membership | None) -> None:
         replica.consensus = self._driver
         replica.role_told = self._role_told
+        replica.damage_found = self.damage_found
+        replica.watch_damage()
         mode = self._files.group_mode_of(replica.stream.config)
         self._driver.add_group(replica.identity, mode, members, replica)
 

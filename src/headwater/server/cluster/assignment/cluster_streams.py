@@ -6,7 +6,7 @@ requests ─▶ RequestRouter ─▶ MetaRequests ─▶ MetaMachine ─▶ [met
 """
 
 from collections.abc import Callable
-from typing import final
+from typing import Protocol, final
 
 from headwater.base.entropy import Entropy
 from headwater.jetstream.codec.errors import RecordError
@@ -24,6 +24,8 @@ from headwater.server.cluster.assignment.group_states import GroupStates
 from headwater.server.cluster.assignment.handovers import Handovers
 from headwater.server.cluster.assignment.meta_machine import MetaMachine
 from headwater.server.cluster.assignment.meta_requests import MetaRequests
+from headwater.server.cluster.assignment.repair_frames import ANSWER, ASK
+from headwater.server.cluster.assignment.repairs import MessageRepairs
 from headwater.server.cluster.assignment.router import Links, RequestRouter
 from headwater.server.cluster.assignment.stream_lists import LISTS, StreamLists
 from headwater.server.cluster.assignment.system_requests import SystemRequests
@@ -34,6 +36,14 @@ from headwater.server.core.accounts import Accounts
 from headwater.server.log import Log
 from headwater.server.streams.host import StreamHost
 from headwater.server.streams.routing import Call
+
+
+class PeerLinks(Links, Protocol):
+    """The connections to other servers, with that for messages and catch-up."""
+
+    def send_catch_up(self, peer: str, payload: bytes) -> None:
+        """Send a payload to a server, if its connection is open."""
+        ...
 
 
 @final
@@ -53,6 +63,7 @@ class ClusterStreams:
         "handovers",
         "lists",
         "meta",
+        "repairs",
         "requests",
         "router",
         "system",
@@ -66,7 +77,7 @@ class ClusterStreams:
         driver: ConsensusDriver,
         host: StreamHost,
         accounts: Accounts,
-        links: Links,
+        links: PeerLinks,
         rules: PlacementRules,
         entropy: Entropy,
         scheduler: Scheduler,
@@ -128,6 +139,9 @@ class ClusterStreams:
             described, host, meta, leader_of, is_alive, links, entropy, scheduler
         )
         self.adoption = Adoption(described.name, meta, driver, host, scheduler, log)
+        self.repairs = MessageRepairs(
+            described.name, driver, links.send_catch_up, host.streams.replicas, scheduler, log
+        )
         self._connect(host, encode_record(described))
 
     def _new_router(
@@ -157,6 +171,9 @@ class ClusterStreams:
         self.meta.elected = self.elections.meta_led
         self.assigned.meta_changed = self._meta_changed
         self.assigned.servers_changed = self._servers_changed
+        self.assigned.damage_found = self.repairs.note
+        self._driver.catch_ups.register(ASK, self.repairs.asked)
+        self._driver.catch_ups.register(ANSWER, self.repairs.answered)
         self.meta.consensus = self._driver
         self.meta.listener = self.assigned
         notices = self._driver.notices
@@ -174,6 +191,7 @@ class ClusterStreams:
 
     def stop(self) -> None:
         """Report nothing any more."""
+        self.repairs.stop()
         self.usage.stop()
         self.adoption.stop()
 

@@ -116,6 +116,7 @@ class ConsensusDriver:
         "_turn",
         "_unfilled",
         "_writes",
+        "catch_ups",
         "notices",
     )
 
@@ -142,8 +143,9 @@ class ConsensusDriver:
         self._meta_machine: MetaGroupMachine = meta_machine or NoState()
         self._machines: dict[bytes, GroupMachine] = {}
         self._leaders = Leaders()
-        # Payloads of other parts of the server, and the parts that take them.
+        # Payloads of other parts of the server, on both connections, and the parts that take them.
         self.notices = Notices()
+        self.catch_ups = Notices()
         self.notices.register(LEADERS, self._leaders.heard, self._leaders.all_frames)
         # Whether this server may have been in groups of which its store knows nothing.
         self._is_doubtful = False
@@ -286,6 +288,8 @@ class ConsensusDriver:
         if self._is_stopped or peer not in self._greeted:
             return
         try:
+            if self.catch_ups.receive(peer, payload):
+                return
             if not self._catch_up.received(peer, payload, self._clock.monotonic_ns()):
                 return
         except PeerError as error:
