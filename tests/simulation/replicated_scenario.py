@@ -32,6 +32,7 @@ from headwater.checker.replicas import check_replicas
 from headwater.server.configuration.options import Options
 from headwater.testing import Cluster, Episode, FaultPlan, Host, World
 from headwater.testing.faults import (
+    BitFlip,
     Crash,
     Cut,
     Drift,
@@ -94,6 +95,14 @@ class Shape:
     kinds: tuple[type[Fault], ...] = KINDS
     # The probability that all servers lose power at once, at the end of the faults.
     blackout: float = 0.5
+    # The longest time between two bits that flip on the disks of a minority of the replicas, while
+    # faults strike; 0 for no such bits. A message is whole on all other disks.
+    flip_s_max: float = 6.0
+
+    @property
+    def bad_disks(self) -> int:
+        """The number of servers whose disks flip bits."""
+        return (self.replicas - 1) // 2 if self.flip_s_max and self.servers == self.replicas else 0
 
 
 @dataclass
@@ -107,6 +116,8 @@ class ReplicatedScenario:
     programs: list["Program"] = field(default_factory=list)
     # Servers that lost power since all were last in order.
     powerless: set[str] = field(default_factory=set)
+    # The number of bits that have flipped.
+    flips: int = 0
 
     def __post_init__(self) -> None:
         log = StreamRules(LOG, duplicate_window_s=DUPLICATE_WINDOW_S)
@@ -121,6 +132,7 @@ class ReplicatedScenario:
         await self.cluster.start()
         await self._create_streams()
         self._install()
+        flipping = asyncio.ensure_future(self._flip_bits())
         await asyncio.sleep(self.shape.calm_s)
         for episode in self._plan():
             self._note_losses(episode)
@@ -131,6 +143,7 @@ class ReplicatedScenario:
             await asyncio.sleep(rng.uniform(0.5, 2.0))
             await self._black_out()
             await self._in_order()
+        flipping.cancel()
         self.is_quiet = True
         await self._settle()
         await self._judge()
@@ -230,6 +243,15 @@ class ReplicatedScenario:
         ]
         for crash in sorted(crashes, key=lambda crash: crash.at_s):
             self._note_loss(crash.host, begin_s + crash.at_s)
+
+    async def _flip_bits(self) -> None:
+        """Flip bits of segments on bad disks, now and then."""
+        rng = self.world.rng("bit flips")
+        bad = rng.sample(self.cluster.names, self.shape.bad_disks)
+        while bad:
+            await asyncio.sleep(rng.uniform(0.0, self.shape.flip_s_max))
+            BitFlip(0.0, 0.0, rng.choice(bad), rng.random(), rng.randrange(8)).begin(self.world)
+            self.flips += 1
 
     def _holders(self) -> tuple[str, ...]:
         """The servers that may have a replica."""

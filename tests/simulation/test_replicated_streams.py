@@ -4,6 +4,7 @@ A seed is replayed by `SEEDS=seed:42 python -m pytest tests/simulation/test_repl
 """
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -12,7 +13,10 @@ from headwater.checker.history import Outcome
 from headwater.jetstream.committers import Synced
 from headwater.jetstream.proposal import Proposal
 from headwater.jetstream.records import Record
+from headwater.store.disk.journal import LOST
+from headwater.store.log.losses import Losses
 from headwater.testing import World, seeds
+from headwater.testing.faults import Drift
 from tests.simulation.replicated_scenario import ReplicatedScenario, Shape
 
 SEEDS = 10
@@ -66,7 +70,7 @@ def test_the_workload_has_every_kind_of_operation() -> None:
 
 SEEDS_FOR_PLANTED_BUGS = 20
 SEEDS_WITHOUT_FAULTS = 2
-CALM = Shape(episodes=0, blackout=0)
+CALM = Shape(episodes=0, blackout=0, flip_s_max=0.0)
 
 
 def run_seeds(count: int, shape: Shape) -> None:
@@ -103,3 +107,40 @@ def test_replies_before_the_commit_do_not_show_while_nothing_fails(
 ) -> None:
     _reply_before_the_commit(monkeypatch)
     run_seeds(SEEDS_WITHOUT_FAULTS, CALM)
+
+
+def _damage_that_counts_for_one_replica_only(patch: pytest.MonkeyPatch) -> None:
+    """Have a replica drop a message that it cannot read, as if nobody else had it."""
+
+    def lose_message(self: Losses, sequence: int) -> None:
+        self._lost_count += 1
+        self._journal_one(LOST, sequence)
+        self._index.delete(sequence)
+        self.lost.add(sequence, sequence)
+
+    patch.setattr(Losses, "lose_message", lose_message)
+
+
+ONLY_FLIPS = Shape(replicas=3, kinds=(Drift,), blackout=0.0, flip_s_max=1.0)
+
+
+def test_messages_that_one_replica_drops_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    _damage_that_counts_for_one_replica_only(monkeypatch)
+    with pytest.raises(BrokenPromise) as caught:
+        run_seeds(SEEDS_FOR_PLANTED_BUGS, ONLY_FLIPS)
+    assert {*caught.value.rules} & {"replicas are equal", "acked messages are there once"}
+
+
+def test_messages_that_one_replica_would_drop_do_not_show_while_no_bit_flips(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _damage_that_counts_for_one_replica_only(monkeypatch)
+    run_seeds(SEEDS_WITHOUT_FAULTS, replace(CALM, replicas=3))
+
+
+def test_bits_flip_and_every_promise_holds() -> None:
+    flips = 0
+    for seed in (1, 2, 3):
+        _, scenario = run(seed, ONLY_FLIPS)
+        flips += scenario.flips
+    assert flips

@@ -26,6 +26,8 @@ Crash "power"   Tasks vanish, but peers get nothing until the host is back and r
 Drift           The host's clocks and timers run fast or slow. Survivable while pings still fall
                 into their windows.
 Jump            The wall clock is set, either way. Survivable: only reports show it.
+BitFlip         A bit of a segment on a host's disk flips. Survivable for messages that other
+                servers have too: strike a minority of them. Drawn by no plan of its own accord.
 
 Not in the model, because TCP or the operating system excludes it: bytes lost, repeated, reordered
 or flipped inside a living connection. Disks fail on their own (`headwater.testing.disk`); the
@@ -42,6 +44,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from headwater.base.invariants import check
+from headwater.store.disk.segment import sequence_of
 from headwater.testing.network import Direction
 from headwater.testing.world import CrashMode, World
 
@@ -220,6 +223,33 @@ class Jump(Fault):
     def begin(self, world: World) -> None:
         """Set the clock."""
         world.jump_wall_clock(self.host, self.by_s)
+
+
+@dataclass(frozen=True)
+class BitFlip(Fault):
+    """A bit of a segment flips on the disk of a host, for good.
+
+    `place` is the place of the byte among those of all segments, from 0 to 1.
+    """
+
+    host: str
+    place: float
+    bit: int = 0
+
+    def begin(self, world: World) -> None:
+        """Flip the bit, if there are segments."""
+        disk = world.host(self.host).disk
+        sizes = {
+            path: len(data)
+            for path, data in sorted(disk.dump().items())
+            if sequence_of(path.rpartition("/")[2])
+        }
+        offset = int(self.place * sum(sizes.values()))
+        for path, size in sizes.items():
+            if offset < size:
+                disk.flip_bit(path, offset, self.bit)
+                return
+            offset -= size
 
 
 @dataclass(frozen=True)
