@@ -135,7 +135,9 @@ def test_messages_that_one_replica_would_drop_do_not_show_while_no_bit_flips(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     _damage_that_counts_for_one_replica_only(monkeypatch)
-    run_seeds(SEEDS_WITHOUT_FAULTS, replace(CALM, replicas=3))
+    for seed in range(1, SEEDS_WITHOUT_FAULTS + 1):
+        _, scenario = run(seed, replace(CALM, replicas=3))
+        assert not scenario.flips
 
 
 def test_bits_flip_and_every_promise_holds() -> None:
