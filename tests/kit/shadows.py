@@ -270,9 +270,12 @@ class Shadow:
 
 
 def _messages_of(stream: Stream) -> dict[str, object]:
-    """The messages of a stream, column by column: one by one they take much longer."""
+    """The messages of a stream, column by column: one by one they take much longer. Raises
+    StoreError for a message of a replica that is damaged."""
     log = stream.log
     found = log.read(1, log.messages + 1, DUMP_BYTES_MAX)
+    if found.sequences and (behind := log.index.next_message(found.sequences[-1] + 1)):
+        log.get(behind)
     return {
         "messages": found.sequences,
         "times": found.timestamps_ns,
