@@ -2,8 +2,9 @@
 
 `decide` makes records, and `Stream.append` queues them in the look-ahead. Once they are as durable
 as the stream's level asks for, `Stream.apply` stores their messages in the log and applies their
-effects. Two replicas that apply the same records are equal. A record holds all that came from the clock or from random numbers, and nothing
-that follows from the state. `headwater.jetstream.codec` has the bytes of every record.
+effects. Two replicas that apply the same records are equal. A record holds all that came from the
+clock or from random numbers, and nothing that follows from the state. `headwater.jetstream.codec`
+has the bytes of every record.
 """
 
 from typing import TypeAlias, final
