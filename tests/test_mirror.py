@@ -59,7 +59,7 @@ WITHOUT_A_UNIT_TEST: Final[Mapping[str, str]] = {
     "server": "lifecycle main",
     "server/cluster": "channel remote_interest",
     "server/cluster/assignment": "answers group_members",
-    "server/cluster/consensus": "leaders machine transfers",
+    "server/cluster/consensus": "leaders machine",
     "server/configuration": "jetstream_section lexer reading",
     "server/connections": "closing",
     "server/core": "counters",

@@ -158,7 +158,7 @@ class _Sink:
                 self.writer.accept(chunk)
                 self._replica.keep_partial()
         except SnapshotError as error:
-            # What the replica has does not go together with the snapshot: the next one replaces it.
+            # The state of the replica does not fit the snapshot: the next one replaces it.
             self._replica.starts_over = True
             raise StoreError(f"the snapshot of the leader: {error}") from error
 

@@ -34,7 +34,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def state_of(world: AgreeingCluster, name: str) -> tuple[object, ...]:
-    """What a server holds of the stream, message by message."""
+    """The state of the stream on a server, message by message."""
     host = world.nodes[name].jetstream
     assert host is not None
     (replica,) = host.streams.replicas.values()

@@ -134,15 +134,25 @@ class ClusterStreams:
         )
         advisories = host.runners.advisories
         self.elections = Elections(described.name, meta, driver, self.groups, advisories, log)
-        leader_of, is_alive = self.assigned.leader_of, driver.is_alive
-        self.lists = StreamLists(
-            described, host, meta, leader_of, is_alive, links, entropy, scheduler
-        )
+        self.lists = self._new_lists(described, host, links, entropy, scheduler)
         self.adoption = Adoption(described.name, meta, driver, host, scheduler, log)
         self.repairs = MessageRepairs(
             described.name, driver, links.send_catch_up, host.streams.replicas, scheduler, log
         )
         self._connect(host, encode_record(described))
+
+    def _new_lists(
+        self,
+        described: ServerDescribed,
+        host: StreamHost,
+        links: PeerLinks,
+        entropy: Entropy,
+        scheduler: Scheduler,
+    ) -> StreamLists:
+        leader_of, is_alive = self.assigned.leader_of, self._driver.is_alive
+        return StreamLists(
+            described, host, self.meta, leader_of, is_alive, links, entropy, scheduler
+        )
 
     def _new_router(
         self, name: str, host: StreamHost, links: Links, scheduler: Scheduler

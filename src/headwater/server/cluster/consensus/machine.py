@@ -35,7 +35,7 @@ class SnapshotSink(Protocol):
 
     @property
     def held(self) -> bytes:
-        """What is there already, for `GroupMachine.open_snapshot` of the leader."""
+        """The part of a state that is there already, for `open_snapshot` of the leader."""
         ...
 
     def add(self, chunk: bytes) -> None:

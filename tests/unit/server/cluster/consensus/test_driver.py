@@ -3,7 +3,6 @@
 import pytest
 
 from headwater.raft.membership import membership_of
-from headwater.server.cluster.consensus.compaction import LOG_ENTRIES_MAX
 from headwater.server.cluster.consensus.driver import BIRTH
 from headwater.testing.disk import SimDisk
 from tests.kit.consensus_servers import ConsensusServers
@@ -259,21 +258,3 @@ def test_nothing_is_taken_from_a_server_that_has_not_greeted() -> None:
     servers["a"].driver.consensus_received("b", b"\xff")
     servers["a"].driver.catch_up_received("b", b"\xff")
     assert not any("malformed" in line for line in servers["a"].lines)
-
-
-def test_a_long_log_is_given_up_and_a_new_server_gets_a_snapshot() -> None:
-    servers = ConsensusServers("abcd", expected=3)
-    servers.start("abc")
-    servers.run(5)
-    leader = servers[servers.leader]
-    [identity] = leader.store.groups.identities()
-    for _ in range(4):
-        batch = [b"entry"] * (LOG_ENTRIES_MAX // 2)
-        leader.driver.groups.propose(identity, batch, servers.clock.monotonic_ns())
-        leader.driver.members_expected(3)
-        servers.run(1)
-    assert leader.store.groups[identity].snapshot.index > LOG_ENTRIES_MAX // 2
-    servers.start("d")
-    servers.run(5)
-    assert servers["d"].meta.membership == membership_of("abcd")
-    assert servers["d"].meta.log.commit == leader.meta.log.commit
