@@ -500,7 +500,8 @@ class Cluster:
         if peer is None:
             peer = self.peers[info.server_id] = Peer(info)
             # Servers that agree with each other may refuse each other for their greetings yet.
-            peer.is_welcome = not (self._options.jetstream.enabled and info.jetstream)
+            is_greeted = not isinstance(self.listener, NoListener) and info.jetstream
+            peer.is_welcome = not (self._options.jetstream.enabled and is_greeted)
         peer.channels[channel.purpose] = channel
         self._refusals.forget(channel)
         self._log.info(f"{channel.label} - Route connection created")
