@@ -44,6 +44,7 @@ from headwater.jetstream.consumers.records import (
 )
 from headwater.jetstream.records import (
     Configured,
+    Copied,
     Published,
     Purged,
     Removed,
@@ -103,6 +104,8 @@ EXAMPLES: Final[list[AnyRecord]] = [
     Removed([]),
     Purged(b">", 2**63, 5, NOW_NS),
     Configured(STREAM_CONFIG, NOW_NS),
+    Copied(b"O > >", 2**63, b"abcdefgh", 9),
+    Copied(b"", 0, b""),
     StreamCreated("$G", "S", INCARNATION, STREAM_CONFIG, NOW_NS),
     StreamDeleted("é", "S", INCARNATION),
     ConsumerCreated("C", CONSUMER_CONFIG, NOW_NS, 7, 12),
@@ -245,6 +248,7 @@ RECORDS: Final[st.SearchStrategy[AnyRecord]] = st.one_of(
     st.builds(Removed, SEQUENCE_LISTS, st.booleans(), st.booleans()),
     st.builds(Purged, _SUBJECTS, NUMBERS, NUMBERS, TIMES_NS),
     st.builds(Configured, STREAM_CONFIGS, TIMES_NS),
+    st.builds(Copied, _SUBJECTS, NUMBERS, st.binary(max_size=20), NUMBERS),
     st.builds(
         StreamCreated, NAMES, NAMES, st.binary(min_size=16, max_size=16), STREAM_CONFIGS, TIMES_NS
     ),

@@ -101,6 +101,26 @@ class Configured:
 
 
 @final
+class Copied:
+    """A source of the stream was copied up to a sequence of its own.
+
+    `source` is the source by its index name, `identity` that of the stream it is, empty if that is
+    not known. The record stands before the messages that were copied, and holds once the stream
+    has given out `last_sequence`: the position is never ahead of the messages.
+    """
+
+    __slots__ = ("identity", "last_sequence", "sequence", "source")
+
+    def __init__(
+        self, source: bytes, sequence: int, identity: bytes, last_sequence: int = 0
+    ) -> None:
+        self.source = source
+        self.sequence = sequence
+        self.identity = identity
+        self.last_sequence = last_sequence
+
+
+@final
 class StreamCreated:
     """A stream was created, with a configuration that was checked.
 
@@ -131,6 +151,6 @@ class StreamDeleted:
         self.incarnation = incarnation
 
 
-Record: TypeAlias = Published | Skipped | Removed | Purged | Configured | ConsumerRecord
+Record: TypeAlias = Published | Skipped | Removed | Purged | Configured | Copied | ConsumerRecord
 # The records of the set of streams.
 StreamSetRecord: TypeAlias = StreamCreated | StreamDeleted

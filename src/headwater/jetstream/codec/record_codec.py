@@ -5,6 +5,7 @@
                2  body            by kind and version, to the end
 
     kinds      1 PUBLISHED   2 SKIPPED   3 REMOVED   4 PURGED   5 CONFIGURED
+               6 COPIED
                32 STREAM_CREATED   33 STREAM_DELETED
                64 CONSUMER_CREATED   65 CONSUMER_CONFIGURED   66 CONSUMER_DELETED
                67 CONSUMER_RESET   68 DELIVERED   69 ACKED   70 POSTPONED   71 EXHAUSTED
@@ -26,6 +27,7 @@ from headwater.jetstream.codec import consumer_records, stream_records, stream_s
 from headwater.jetstream.codec.errors import NewerRecordError, RecordError
 from headwater.jetstream.records import (
     Configured,
+    Copied,
     Published,
     Purged,
     Record,
@@ -50,6 +52,7 @@ _ENCODERS: Final[dict[type, tuple[int, Callable[[Any], bytes]]]] = {
     Removed: (stream_records.REMOVED, stream_records.encode_removed),
     Purged: (stream_records.PURGED, stream_records.encode_purged),
     Configured: (stream_records.CONFIGURED, stream_records.encode_configured),
+    Copied: (stream_records.COPIED, stream_records.encode_copied),
     StreamCreated: (stream_set_records.STREAM_CREATED, stream_set_records.encode_stream_created),
     StreamDeleted: (stream_set_records.STREAM_DELETED, stream_set_records.encode_stream_deleted),
 }
@@ -59,6 +62,7 @@ _DECODERS: Final[dict[int, Callable[[bytes], AnyRecord]]] = {
     stream_records.REMOVED: stream_records.decode_removed,
     stream_records.PURGED: stream_records.decode_purged,
     stream_records.CONFIGURED: stream_records.decode_configured,
+    stream_records.COPIED: stream_records.decode_copied,
     stream_set_records.STREAM_CREATED: stream_set_records.decode_stream_created,
     stream_set_records.STREAM_DELETED: stream_set_records.decode_stream_deleted,
 }

@@ -27,6 +27,12 @@
     CONFIGURED  0  now           i64  ns since 1970
        (8 +)    8  configuration      the JSON that the file of the stream has
 
+    COPIED      0  sequence      u64  of the source
+      (24 +)    8  last          u64  the sequence of the stream from which on the record holds
+               16  source size   u32
+               20  identity size u32
+               24  source | identity
+
 The messages of a record are encoded once, as their segment will hold them: their checksums begin
 with the seed of the stream, and `Published.encoded` keeps the bytes for the log. Sizes and counts
 are compared with the bytes that are there before any memory is taken for them.
@@ -42,6 +48,7 @@ from headwater.jetstream.codec.sequences import bounds_in_order, sequences_of
 from headwater.jetstream.codec.values import flag_of, sized_parts, unpacked
 from headwater.jetstream.records import (
     Configured,
+    Copied,
     Published,
     Purged,
     Removed,
@@ -61,6 +68,7 @@ SKIPPED: Final = 2
 REMOVED: Final = 3
 PURGED: Final = 4
 CONFIGURED: Final = 5
+COPIED: Final = 6
 
 # The limit of sequences in a removal, far above the number of messages that expire in one turn.
 REMOVED_MAX: Final = 1 << 18
@@ -74,6 +82,7 @@ _LOST: Final = 2
 _RANGE: Final = Struct("<QQ")
 _PURGED: Final = Struct("<QQqI")
 _CONFIGURED: Final = Struct("<q")
+_COPIED: Final = Struct("<QQII")
 
 
 def encode_published(
@@ -163,3 +172,17 @@ def decode_configured(body: bytes) -> Configured:
     """Decode the body of a CONFIGURED record."""
     (now_ns,) = unpacked(_CONFIGURED, body)
     return Configured(decode_stream_config(body[_CONFIGURED.size :]), now_ns)
+
+
+def encode_copied(record: Copied) -> bytes:
+    """The body of a COPIED record."""
+    source, identity = record.source, record.identity
+    fixed = _COPIED.pack(record.sequence, record.last_sequence, len(source), len(identity))
+    return fixed + source + identity
+
+
+def decode_copied(body: bytes) -> Copied:
+    """Decode the body of a COPIED record."""
+    sequence, last_sequence, source_size, identity_size = unpacked(_COPIED, body)
+    source, identity = sized_parts(body, _COPIED.size, (source_size, identity_size))
+    return Copied(source, sequence, identity, last_sequence)

@@ -10,7 +10,7 @@ together.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, final
 
@@ -86,6 +86,8 @@ class Consumers:
         # Encoded records that join the queue of the journal with the next removal, or when the
         # queue is written.
         self._unwritten: list[tuple[int, bytes]] = []
+        # Returns the present content of the entries that the stream itself has added.
+        self.other_entries: Callable[[], list[tuple[int, bytes]]] = list
         # Events of consumers whose messages left the stream, for the advisories about them.
         self.events: list[tuple[Consumer, Event]] = []
         # Consumers that may have messages to deliver since messages left the stream, or since a
@@ -147,7 +149,7 @@ class Consumers:
         self._beyond_end.clear()
         self.closed.clear()
         self.changes = ChangesAhead(lambda _: None)
-        del self._stream
+        del self._stream, self.other_entries
 
     def abandon(self) -> list[Container]:
         """The containers to empty after the deletion of the stream, each possibly large."""
@@ -270,6 +272,10 @@ class Consumers:
         """Whether entries wait for the next write to the journal."""
         return bool(self._unwritten) or self._stream.log.has_queued_journal
 
+    def add_entry(self, entry: tuple[int, bytes]) -> None:
+        """Have an entry of the stream itself written with those of consumers, in order."""
+        self._unwritten.append(entry)
+
     def take_unwritten(self) -> list[tuple[int, bytes]]:
         """Remove and return the entries that join the queue of the journal now."""
         entries = self._unwritten
@@ -296,7 +302,7 @@ class Consumers:
     def _shorten_unwritten(self) -> None:
         """Replace the waiting entries by fewer ones, which say the same: a disk may stay full."""
         deleted = [entry for entry in self._unwritten if entry[0] == codec.DELETED]
-        self._unwritten = [*dict.fromkeys(deleted), *self.snapshot()]
+        self._unwritten = [*dict.fromkeys(deleted), *self.snapshot(), *self.other_entries()]
 
     def apply(self, record: ConsumerRecord) -> list[int]:
         """Apply a record that is committed. Returns the messages that leave the stream.

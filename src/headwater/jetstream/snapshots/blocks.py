@@ -9,6 +9,7 @@
     SCHEDULES  6   msgpack: subject, sequence and due time of each
     LOST       7   ranges of sequences, u64 and u64
     CONSUMER   8   a consumer (`consumers.images`)
+    POSITION  10   the position of a source, as in the body of a COPIED record
     END        9   all other values, and the place in the group's log (`SnapshotEnd`)
 
 MESSAGES, PRESENT and IDS come in any order and number, the others once nothing changes any more.
@@ -39,6 +40,7 @@ SCHEDULES: Final = 6
 LOST: Final = 7
 CONSUMER: Final = 8
 END: Final = 9
+POSITION: Final = 10
 
 VERSION: Final = 1
 INCARNATION_BYTES: Final = 16

@@ -296,6 +296,8 @@ class SnapshotReader:
         kept_until, images = stream.consumers.encode_images()
         for image in images:
             yield Block(blocks.CONSUMER, image)
+        for _, position in stream.positions.entries():
+            yield Block(blocks.POSITION, position)
         _, last_ns = log.index.end()
         yield blocks.encode_end(
             SnapshotEnd(

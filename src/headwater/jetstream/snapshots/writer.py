@@ -18,7 +18,9 @@ from typing import Final, final
 from headwater.base.invariants import check
 from headwater.base.sliced import Work, parts_of
 from headwater.jetstream.codec.errors import RecordError
+from headwater.jetstream.codec.stream_records import decode_copied
 from headwater.jetstream.consumers.images import ConsumerImage, decode_image
+from headwater.jetstream.records import Copied
 from headwater.jetstream.snapshots import blocks
 from headwater.jetstream.snapshots.blocks import Expiry, Place, Range, SnapshotEnd, SnapshotHeader
 from headwater.jetstream.snapshots.chunks import Block, ChunkReader, SnapshotError
@@ -48,6 +50,7 @@ class SnapshotWriter:
         "_log",
         "_lost",
         "_names",
+        "_positions",
         "_schedules",
     )
 
@@ -70,6 +73,7 @@ class SnapshotWriter:
         self._lost: list[Range] = []
         self._consumers: list[ConsumerImage] = []
         self._names: set[str] = set()
+        self._positions: list[Copied] = []
         self._end: SnapshotEnd | None = None
         self._fault = ""
 
@@ -121,6 +125,8 @@ class SnapshotWriter:
             self._lost += blocks.decode_lost(body)
         elif kind == blocks.CONSUMER:
             self._add_consumer(body)
+        elif kind == blocks.POSITION:
+            self._add_position(body)
         elif kind == blocks.END:
             self._end = self._checked(blocks.decode_end(body))
         else:
@@ -177,6 +183,12 @@ class SnapshotWriter:
         self._names.add(image.created.name)
         self._consumers.append(image)
 
+    def _add_position(self, body: bytes) -> None:
+        try:
+            self._positions.append(decode_copied(body))
+        except RecordError as error:
+            raise SnapshotError(f"a position of a snapshot: {error}") from error
+
     def _checked(self, end: SnapshotEnd) -> SnapshotEnd:
         log, config = self._log, self._header.config
         if (end.config.name, end.config.storage) != (config.name, config.storage):
@@ -208,6 +220,7 @@ class SnapshotWriter:
         for subject, sequence, due_ns in self._schedules:
             stream.scheduling.table.put(subject, sequence, due_ns)
         yield len(self._schedules)
+        stream.positions.restore(self._positions)
         yield from stream.consumers.restoring(end.kept_until, self._consumers)
         if isinstance(log, FileLog):
             assert log.caller_entries is not None

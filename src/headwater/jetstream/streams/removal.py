@@ -76,6 +76,8 @@ class Removals:
         ones.
         """
         sequences = yield from self._view.log.gathering_purgeable(pattern, before, keep)
+        # The position of a source is in the journal before messages of the source are removed.
+        self._consumers.queue_unwritten()
         if len(sequences) <= PURGED_AT_A_TIME:
             self._view.log.delete(sequences, entries=self.ids_of(sequences))
         else:

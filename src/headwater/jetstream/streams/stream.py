@@ -29,7 +29,16 @@ from headwater.jetstream.consumers.records import (
     LongRecord,
 )
 from headwater.jetstream.proposal import Proposal
-from headwater.jetstream.records import Configured, Published, Purged, Record, Removed, Skipped
+from headwater.jetstream.provenance import index_names_of
+from headwater.jetstream.records import (
+    Configured,
+    Copied,
+    Published,
+    Purged,
+    Record,
+    Removed,
+    Skipped,
+)
 from headwater.jetstream.streams import recovery, removed_ids
 from headwater.jetstream.streams.dedupe import DedupeWindow, id_in
 from headwater.jetstream.streams.effects import BeyondLimits, Shown, effects_of, may_roll_up
@@ -42,6 +51,7 @@ from headwater.jetstream.streams.limits import (
 )
 from headwater.jetstream.streams.log_messages import LogMessages
 from headwater.jetstream.streams.look_ahead import LookAhead
+from headwater.jetstream.streams.origin_positions import OriginPositions
 from headwater.jetstream.streams.publishing.publishing import Publishing
 from headwater.jetstream.streams.removal import Removals
 from headwater.jetstream.streams.schedules.due import DueWork
@@ -58,8 +68,9 @@ from headwater.store.log.message_log import (
 
 SEQUENCE_MAX: Final = (1 << 64) - 1
 
-# Records that assign sequences.
+# Records that assign sequences, and those that the look-ahead does not hold.
 _MESSAGE_RECORDS: Final = (Published, Skipped)
+_BESIDE_MESSAGES: Final = (Copied, *CONSUMER_RECORDS)
 
 
 @final
@@ -76,6 +87,9 @@ class Stream(StreamView):
         self.look_ahead = LookAhead(log, self.dedupe, config)
         self.scheduling = Scheduling(host.server.find_zone)
         self.consumers = Consumers(self, host)
+        # The positions of the sources of the stream.
+        self.positions = OriginPositions(log, self.consumers.add_entry)
+        self.consumers.other_entries = self.positions.entries
         self.publishing = Publishing(
             config, log, self.look_ahead, host, self.consumers.have_interest
         )
@@ -170,7 +184,7 @@ class Stream(StreamView):
             self.look_ahead.propose(record)
         elif isinstance(record, LONG_RECORDS):
             self.consumers.changes.propose(record, self.look_ahead.next_sequence)
-        elif not isinstance(record, CONSUMER_RECORDS):
+        elif not isinstance(record, _BESIDE_MESSAGES):
             self.look_ahead.propose(record)
             if isinstance(record, Configured):
                 self.publishing.configure(record.config)
@@ -188,7 +202,8 @@ class Stream(StreamView):
             if (changes := proposal.batches) is not None:
                 self.publishing.retreat(changes)
         self.consumers.retreat(records)
-        count = sum(not isinstance(record, CONSUMER_RECORDS) for record in records)
+        self.positions.retreat()
+        count = sum(not isinstance(record, _BESIDE_MESSAGES) for record in records)
         for record in self.look_ahead.retreat(count):
             if self.config.allow_msg_schedules and isinstance(record, _MESSAGE_RECORDS):
                 self.scheduling.give_back_copies(
@@ -219,9 +234,12 @@ class Stream(StreamView):
         if not self._only_shows:
             return False
         for record in records:
-            if not isinstance(record, Published):
+            if not isinstance(record, Published | Copied):
                 return False
         for record in records:
+            if isinstance(record, Copied):
+                self.positions.apply(record)
+                continue
             assert isinstance(record, Published)
             self._store(record)
             self.visible_sequence = record.last_sequence
@@ -270,6 +288,8 @@ class Stream(StreamView):
                 self.consumers.changes.note_applied(record)
         elif isinstance(record, CONSUMER_RECORDS):
             self._remove_consumed(self.consumers.apply(record))
+        elif isinstance(record, Copied):
+            self.positions.apply(record)
         else:
             check(self.look_ahead.oldest is record, "records are applied in the order of the log")
             is_refused = False
@@ -345,6 +365,8 @@ class Stream(StreamView):
         count = record.first_sequence - next_sequence + 1
         check(count > 0, "a record gives out sequences that are free")
         self.log.skip(count, record.timestamp_ns, entries=ids)
+        if self.positions.is_waiting:
+            self.positions.stored()
         self.dedupe.note_messages([record.header], record.first_sequence, [record.timestamp_ns])
 
     def _store_messages(self, record: Published) -> None:
@@ -358,6 +380,8 @@ class Stream(StreamView):
             log.append(record.batch)
         else:
             log.append_encoded(record.batch, encoded)
+        if self.positions.is_waiting:
+            self.positions.stored()
         batch = record.batch
         if any(batch.headers):
             self.dedupe.note_messages(batch.headers, record.first_sequence, batch.timestamps_ns)
@@ -430,7 +454,11 @@ class Stream(StreamView):
         self.consumers.flush()
         has = self.log.index.has
         gone = [sequence for sequence in self.dedupe.sequences() if not has(sequence)]
-        return [*self.consumers.snapshot(), *self.removals.ids_of(gone)]
+        return [
+            *self.consumers.snapshot(),
+            *self.positions.entries(),
+            *self.removals.ids_of(gone),
+        ]
 
     def _purging_as_asked(self, record: Purged) -> Work[None]:
         """Purge messages. A purge of the whole stream up to a later sequence makes it the next."""
@@ -452,6 +480,10 @@ class Stream(StreamView):
         self.due.reconfigured()
         if before.duplicate_window != config.duplicate_window:
             yield from self.dedupe.setting_window(config.duplicate_window, now_ns)
+        if before.sources != config.sources:
+            sources = index_names_of(config)
+            self.positions.keep_only(sources)
+            yield from self.positions.finding_missing(sources)
         narrows = narrows_subject_limit(config, before)
         yield from self.removals.keeping_limits(with_subjects=narrows)
         needless = yield from self.consumers.reconfiguring(before.retention)
@@ -477,6 +509,7 @@ class Stream(StreamView):
         if with_ids:
             # Ids are found before messages are removed, because an id outlives its message.
             recovery.find_ids(log, self.dedupe, now_ns)
+        self.positions.recover(index_names_of(self.config), is_exact)
         consumed = self.consumers.recover()
         with suppress(StoreError):
             if not is_exact:
@@ -520,4 +553,5 @@ class Stream(StreamView):
             "last_id": self.dedupe.last_id,
             "schedules": self.scheduling.entries(),
             "consumers": self.consumers.dump(),
+            "positions": self.positions.dump(),
         }
