@@ -436,10 +436,13 @@ class Store:
             return log
         return self._adopt(name, log, mode, files)
 
-    def open_stream(self, name: str, mode: SyncMode, compresses: bool = False) -> None:
+    def open_stream(
+        self, name: str, mode: SyncMode, compresses: bool = False, is_copy: bool = False
+    ) -> None:
         """Open a stream that is there, or note in `unreadable` why it cannot be opened.
 
-        Files are what they are; `compresses` is about those to come.
+        Files are what they are; `compresses` is about those to come. The sequences of a stream that
+        `is_copy` are those of another one: what a crash has cost comes again.
         """
         folder = self._folders.folder_of(name)
         loss_possible = {
@@ -460,6 +463,7 @@ class Store:
                 return
             if plan is not None and plan.redo.entries:
                 log = open_for_redo(files, folder, self._entropy, plan, self._segment_bytes_max)
+                log.is_copy = is_copy
                 self._adopt_for_redo(name, log, mode, files, plan.redo)
                 return
             log = open_log(
@@ -470,10 +474,10 @@ class Store:
                 self._segment_bytes_max,
                 machine_fell=self.machine_fell,
                 extent=self._extents.get(folder) if mode is SyncMode.ALWAYS else None,
-                # A message that can be read is on the disk where that is what an ack means. In
-                # other streams it need not be: two syncs for each of them would be most of what a
-                # start takes.
+                # A message that can be read is on the disk where an ack means that. In other
+                # streams two syncs for each would be most of what a start takes.
                 syncs=mode is SyncMode.ALWAYS,
+                may_jump=not is_copy,
             )
         except UnreadableError as error:
             self.findings.add("unreadable", str(error))
@@ -537,7 +541,7 @@ class Store:
             if log is None or log.offline or log.applied_entry < log.durability.added_entry:
                 continue
             log.entries_to_apply = []
-            if self.ahead_lost or log.is_end_uncertain:
+            if (self.ahead_lost or log.is_end_uncertain) and not log.is_copy:
                 log.continue_above_reservation()
             try:
                 log.durability.secure_upkeep()
@@ -754,20 +758,18 @@ def open_store(
     ahead_bytes_max: int = FILE_BYTES_MAX,
     compresses_of: Callable[[str, bytes], bool] | None = None,
     reserve_bytes: int = 0,
+    is_copy_of: Callable[[str, bytes], bool] | None = None,
 ) -> Store:
     """Open the store in a folder, making it if need be, and every stream in it.
 
-    `mode_of` and `compresses_of` are asked about each, by its name and what the caller keeps in its
-    file.
+    `mode_of`, `compresses_of` and `is_copy_of` are asked about each, by its name and its body.
 
-    `boot_id` tells one life of the machine from another: where it changed and the store was not
-    closed in order, streams that are not synced before each ack may have lost their end.
+    `boot_id` tells one life of the machine from another: if it changed, and the store was not
+    closed, streams that are not synced before each ack may have lost their end.
 
     `reserve_bytes` is what is kept free for removing messages from a full disk. ALWAYS streams are
-    durable by the entries that the caller adds (`FileLog.add_entry`).
-
-    Entries of an earlier process that are to be applied again are in `entries_to_apply` of each
-    log; `finish_redo` is called when they are.
+    durable by the entries that the caller adds (`FileLog.add_entry`). Entries of an earlier process
+    to apply again are in `entries_to_apply` of each log; `finish_redo` is called when they are.
     """
     try:
         store = Store(
@@ -784,10 +786,10 @@ def open_store(
         raise StoreError(f"cannot open the store in {folder}: {error}") from error
     try:
         for name, body in store.unopened_streams():
-            mode = (modes or {}).get(name, default_mode)
-            if mode_of is not None:
-                mode = mode_of(name, body)
-            store.open_stream(name, mode, compresses_of is not None and compresses_of(name, body))
+            of_name = (modes or {}).get(name, default_mode)
+            mode = of_name if mode_of is None else mode_of(name, body)
+            asked = [ask is not None and ask(name, body) for ask in (compresses_of, is_copy_of)]
+            store.open_stream(name, mode, *asked)
         store.secure_redo()
         store.renew_catalogue()
     except OperatingError:

@@ -418,7 +418,8 @@ class StreamReplica:
             lambda: self._failed(self.stream.log.offline or "a committed entry was not stored"),
         )
         runner = self.runner = self._place.lead(self.stream, self.quorum)
-        if self.stream.look_ahead.next_sequence <= self._passes_over:
+        is_mirror = self.stream.config.mirror is not None
+        if self.stream.look_ahead.next_sequence <= self._passes_over and not is_mirror:
             passed = Skipped(self._passes_over, b"", b"", self._runners.now_ns())
             runner.propose_unawaited([passed])
 

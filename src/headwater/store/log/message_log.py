@@ -184,6 +184,8 @@ class MessageLog(ABC):
         # Whether the caller is in the midst of a change: the journal may speak of all of it or of
         # nothing, so it is not rewritten meanwhile.
         self.is_held = False
+        # Whether the sequences are those of another stream, which has them after a crash.
+        self.is_copy = False
         # Filters by patterns; those used last are at the end.
         self._filters: dict[tuple[bytes, ...], SubjectFilter] = {}
 

@@ -60,6 +60,7 @@ class StreamStore:
             encoding=encoding_of(options),
             compresses_of=self._compresses_file,
             reserve_bytes=reserve_bytes_of(resources),
+            is_copy_of=self._is_copy_file,
         )
         if self.store.offline and not self.store.stream_names():
             self.store.abandon()
@@ -101,6 +102,13 @@ class StreamStore:
     def _compresses_file(self, name: str, body: bytes) -> bool:
         try:
             return self._body_of(name, body).config.compression is Compression.S2
+        except StoreError:
+            return False
+
+    def _is_copy_file(self, name: str, body: bytes) -> bool:
+        """Whether a stream gets its sequences from the origin that it mirrors."""
+        try:
+            return self._body_of(name, body).config.mirror is not None
         except StoreError:
             return False
 
