@@ -243,6 +243,10 @@ class StreamDriver:
         decision.records.append(record)
         self._carry_out(decision)
 
+    def propose(self, decision: Proposal[Record]) -> None:
+        """The records of a decision about copied messages."""
+        self._carry_out(decision)
+
     def hold(self) -> None:
         """From now on, records wait for the disk: they are in flight and take no effect."""
         self._waiting = []

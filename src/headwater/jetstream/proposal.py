@@ -11,13 +11,13 @@ effects out in one place.
 """
 
 from collections.abc import Callable
-from typing import Generic, NamedTuple, TypeAlias, TypeVar, final
+from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar, final
 
 from headwater.jetstream.config.stream_config import StreamConfig
 from headwater.jetstream.consumers.outbox import Outbox
 from headwater.jetstream.consumers.records import LONG_RECORDS
 from headwater.jetstream.errors import ApiError
-from headwater.jetstream.records import Published, Skipped, StreamCreated
+from headwater.jetstream.records import Published, Record, Skipped, StreamCreated
 from headwater.jetstream.streams.publishing.batch_changes import BatchChanges
 from headwater.store.errors import StoreError
 
@@ -111,6 +111,18 @@ class Answered(NamedTuple):
     refuse: Callable[[StoreError | ApiError], object]
 
 
+class Outcome(Protocol):
+    """The owner of copied messages, who has to know whether they are stored."""
+
+    def applied(self) -> None:
+        """Note that all records of the proposal are applied."""
+        ...
+
+    def refused(self, error: StoreError | ApiError) -> None:
+        """Note that some of the records will never be applied."""
+        ...
+
+
 Effect: TypeAlias = (
     ConsumerOpened
     | ConsumerReconfigured
@@ -125,6 +137,14 @@ Effect: TypeAlias = (
     | StreamAnnounced
     | Answered
 )
+
+
+class Copying(NamedTuple):
+    """The decision about copied messages: the proposal for them, up to the first one that the
+    stream refuses, and the reason of the refusal."""
+
+    proposal: "Proposal[Record]"
+    refusal: ApiError | None = None
 
 
 @final
@@ -148,6 +168,7 @@ class Proposal(Generic[R]):
         "index",
         "is_awaited",
         "needs_entry",
+        "outcome",
         "records",
         "removed",
         "replies",
@@ -183,6 +204,8 @@ class Proposal(Generic[R]):
         # Publishes that count against the room of the stream until the proposal is released.
         self.held_messages = 0
         self.held_bytes = 0
+        # The owner of the messages, if they are copied from another stream.
+        self.outcome: Outcome | None = None
         # The number of messages that the records of a request removed, and the error that ended
         # their application.
         self.removed = 0

@@ -10,7 +10,13 @@ import msgspec
 
 from headwater.go.json import OMIT_EMPTY, Int, Time, Uint64
 from headwater.jetstream.api.cluster_documents import ClusterInfo
-from headwater.jetstream.config.stream_config import Flag, StreamConfig, Text
+from headwater.jetstream.config.stream_config import (
+    ExternalStream,
+    Flag,
+    StreamConfig,
+    SubjectTransformConfig,
+    Text,
+)
 from headwater.jetstream.errors import ApiError
 
 TYPE_PREFIX: Final = "io.nats.jetstream.api.v1."
@@ -151,6 +157,29 @@ class StreamState(msgspec.Struct, kw_only=True):
     consumer_count: int = 0
 
 
+class StreamSourceInfo(msgspec.Struct, kw_only=True):
+    """The state of a mirror or of a source. `active` is the time since the origin was heard of; -1
+    if it never was."""
+
+    name: str = ""
+    external: Annotated[ExternalStream | None, OMIT_EMPTY] = None
+    lag: int = 0
+    # The last sequence of a source that was copied; a mirror has the same one.
+    seq: Annotated[int, OMIT_EMPTY] = 0
+    active: int = -1
+    error: Annotated[ErrorDocument | None, OMIT_EMPTY] = None
+    filter_subject: Text = ""
+    subject_transforms: Annotated[tuple[SubjectTransformConfig, ...], OMIT_EMPTY] = ()
+
+
+class StreamAlternate(msgspec.Struct, kw_only=True):
+    """A stream in which the messages of another one can be read."""
+
+    name: str = ""
+    domain: Text = ""
+    cluster: str = ""
+
+
 class StreamInfo(msgspec.Struct, kw_only=True):
     """A stream as replies describe it."""
 
@@ -159,6 +188,9 @@ class StreamInfo(msgspec.Struct, kw_only=True):
     state: Annotated[StreamState | None, OMIT_EMPTY] = None
     domain: Text = ""
     cluster: Annotated[ClusterInfo | None, OMIT_EMPTY] = None
+    mirror: Annotated[StreamSourceInfo | None, OMIT_EMPTY] = None
+    sources: Annotated[list[StreamSourceInfo], OMIT_EMPTY] = msgspec.field(default_factory=list)
+    alternates: Annotated[list[StreamAlternate], OMIT_EMPTY] = msgspec.field(default_factory=list)
     ts: Text = ""
 
 
@@ -170,6 +202,9 @@ class DescribingResponse(Response, kw_only=True):
     state: Annotated[StreamState | None, OMIT_EMPTY] = None
     domain: Text = ""
     cluster: Annotated[ClusterInfo | None, OMIT_EMPTY] = None
+    mirror: Annotated[StreamSourceInfo | None, OMIT_EMPTY] = None
+    sources: Annotated[list[StreamSourceInfo], OMIT_EMPTY] = msgspec.field(default_factory=list)
+    alternates: Annotated[list[StreamAlternate], OMIT_EMPTY] = msgspec.field(default_factory=list)
     ts: Text = ""
 
 
@@ -195,6 +230,9 @@ class StreamInfoResponse(PagedResponse, kw_only=True):
     state: Annotated[StreamState | None, OMIT_EMPTY] = None
     domain: Text = ""
     cluster: Annotated[ClusterInfo | None, OMIT_EMPTY] = None
+    mirror: Annotated[StreamSourceInfo | None, OMIT_EMPTY] = None
+    sources: Annotated[list[StreamSourceInfo], OMIT_EMPTY] = msgspec.field(default_factory=list)
+    alternates: Annotated[list[StreamAlternate], OMIT_EMPTY] = msgspec.field(default_factory=list)
     ts: Text = ""
 
 

@@ -13,7 +13,7 @@ import msgspec
 from headwater.jetstream.account import JetStreamAccount
 from headwater.jetstream.advisories import ClientDocument
 from headwater.jetstream.api.cluster_documents import GroupState
-from headwater.jetstream.api.documents import StreamState
+from headwater.jetstream.api.documents import StreamSourceInfo, StreamState
 from headwater.jetstream.api.snapshot import SnapshotRequest
 from headwater.jetstream.config.stream_checks.checks import Surroundings
 from headwater.jetstream.config.stream_config import Placement, Storage, StreamConfig
@@ -127,6 +127,18 @@ def find_no_surroundings(account: JetStreamAccount, settings: ApiSettings) -> Su
     return None
 
 
+class CopyInfo(NamedTuple):
+    """The documents about the origins of a stream."""
+
+    mirror: StreamSourceInfo | None
+    sources: list[StreamSourceInfo]
+
+
+def find_no_copies(account: str, stream: str) -> CopyInfo | None:
+    """Find no origins: the stream copies none."""
+    return None
+
+
 class Keepers(NamedTuple):
     """The keepers of one server, and its clock."""
 
@@ -146,3 +158,5 @@ class Keepers(NamedTuple):
     )
     # The totals of an account; in a cluster those of all servers.
     count_totals: Callable[[JetStreamAccount], AccountTotals] = count_here
+    # The state of the origins of a stream that is led here, by account and name.
+    find_copies: Callable[[str, str], CopyInfo | None] = find_no_copies

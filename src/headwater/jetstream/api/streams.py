@@ -33,6 +33,7 @@ from headwater.jetstream.api.documents import (
     PurgeRequest,
     Response,
     ServerLimitsDocument,
+    StreamAlternate,
     StreamCreateResponse,
     StreamDeleteResponse,
     StreamInfo,
@@ -241,12 +242,27 @@ class StreamApi:
         info = self._info(self.account.stream(request.stream_name), with_domain=True)
         if info.cluster is None:
             info.cluster = ClusterInfo(leader=self.settings.server_name)
+        info.alternates = self._alternates(stream, info.cluster.name)
         if info.state is not None:
             info.state.subjects = subjects
             if info.state.num_deleted:
                 info.state.deleted = deleted
         describe(response, info)
         return response
+
+    def _alternates(self, stream: Stream, cluster: str) -> list[StreamAlternate]:
+        """The streams of a cluster that have the messages of one, if there are several."""
+        around = self.keepers.find_surroundings(self.account, self.settings)
+        if around is None:
+            return []
+        domain = self.account.server.domain
+        found = [
+            StreamAlternate(name=name, domain=domain, cluster=cluster)
+            for name, config in around.streams.items()
+            if name == stream.name
+            or (config.mirror is not None and config.mirror.name == stream.name)
+        ]
+        return found if len(found) > 1 else []
 
     def names(self, request: Request) -> Answering:
         """STREAM.NAMES"""
@@ -441,12 +457,17 @@ class StreamApi:
         if with_server:
             config = with_server_metadata(config, self.settings.server_version, API_LEVEL)
         group = self.keepers.find_group(self.account.name, stream.name)
+        copies = None
+        if config.mirror is not None or config.sources:
+            copies = self.keepers.find_copies(self.account.name, stream.name)
         return StreamInfo(
             config=config,
             created=format_time(stream.created_ns),
             state=self._state(stream),
             domain=self.account.server.domain if with_domain else "",
             cluster=None if group is None else describe_stream_group(group, stream.config),
+            mirror=None if copies is None else copies.mirror,
+            sources=[] if copies is None else copies.sources,
             ts=format_time(self.keepers.now_ns()),
         )
 
@@ -504,9 +525,6 @@ def _not_deletable(stream: Stream, sequence: int) -> ApiError:
 
 def refuse_unsupported(config: StreamConfig) -> None:
     """Refuse features that are not supported, by name, instead of running half of them."""
-    if config.mirror is not None or config.sources:
-        text = "mirrors and sources are not supported by this version"
-        raise ApiError.of(error_codes.STREAM_INVALID_CONFIG, err=text)
     if config.first_seq > FIRST_SEQUENCE_MAX:
         text = f"first sequence cannot be larger than {FIRST_SEQUENCE_MAX}"
         raise ApiError.of(error_codes.STREAM_INVALID_CONFIG, err=text)

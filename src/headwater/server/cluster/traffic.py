@@ -307,7 +307,12 @@ class Traffic:
                 self._deliver(account, part, line)
                 continue
             route = account.index.match(target)
-            if not self._append_stored(route, part, line):
+            inlet = _inlet_of(route)
+            if inlet is not None:
+                self._broker.turn.open_inlet(inlet, None).add_all(
+                    part.subjects, part.replies, part.header_sizes, part.payloads
+                )
+            elif not self._append_stored(route, part, line):
                 self._deliver_each(account, part, range(len(part)), route, line)
 
     def _append_stored(

@@ -576,6 +576,10 @@ class Broker:
             if sub.unchecked and not sub.client.congested and self.door.lets_all_pass(subjects):
                 self.buffers.append_stored(sub, subjects, replies, headers, payloads)
                 return
+            if sub.ingest is not None and self.door.lets_all_pass(subjects):
+                inlet = self.turn.open_inlet(sub.ingest, None)
+                inlet.add_stored(subjects, replies, headers, payloads)
+                return
         for subject, reply, header, payload in zip(
             subjects, replies, headers, payloads, strict=True
         ):

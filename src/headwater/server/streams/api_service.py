@@ -49,6 +49,7 @@ from headwater.server.core.client import Client, Handler
 from headwater.server.core.holding import Deferred
 from headwater.server.core.own_subscriptions import OwnSubscriptions
 from headwater.server.streams.advisories import Advisories
+from headwater.server.streams.copying.mirror_reads import MirrorReads
 from headwater.server.streams.many_replies import ManyReplies
 from headwater.server.streams.repair_waits import ReplyTo, awaiting_repair
 from headwater.server.streams.requests import Request as StreamRequest
@@ -136,6 +137,7 @@ class ApiService:
         "_subscriptions",
         "changed",
         "lists",
+        "mirrors",
         "routing",
     )
 
@@ -145,6 +147,7 @@ class ApiService:
         stream_set: StreamSetRunner,
         subscriptions: OwnSubscriptions,
         advisories: Advisories,
+        mirrors: MirrorReads,
         domain: str,
     ) -> None:
         self._runners = runners
@@ -161,6 +164,8 @@ class ApiService:
         self.routing: Routing | None = None
         # Likewise there: other servers describe streams of a list.
         self.lists: ListGathering | None = None
+        # The mirrors that answer direct reads of their origins.
+        self.mirrors = mirrors
         # Called when a request has changed a stream or its consumers, before its reply.
         self.changed: Callable[[], object] = lambda: None
 
@@ -244,9 +249,15 @@ class ApiService:
 
         Returns False if the call is for a stream or a consumer that is not there.
         """
-        if self.routing is not None and self.routing.route(call):
-            return True
-        return self.answer_here(call)
+        if self.routing is None or self._has_mirror_answer(call):
+            return self.answer_here(call)
+        return self.routing.route(call) or self.answer_here(call)
+
+    def _has_mirror_answer(self, call: Call) -> bool:
+        """Whether a mirror here answers a direct read of an origin that is led elsewhere."""
+        _, is_read, rest = call.subject.partition(_DIRECT_GET_SUBJECT)
+        origin = rest.partition(b".")[0].decode(errors="surrogateescape")
+        return bool(is_read) and self.mirrors.takes(call.account.name, origin)
 
     def answer_here(self, call: Call) -> bool:
         """Answer a call. Returns False if it is for a stream or a consumer that is not there."""
@@ -715,15 +726,13 @@ class ApiService:
         return unanswered
 
     def _direct_stream(self, account: Account, name: str, call: str) -> Stream | None:
-        """The stream that answers a kind of direct read, if it is there and allows the read."""
+        """The stream that answers a kind of direct read, if it is there and allows the read; a
+        mirror may answer in its place."""
         api = self._apis.get(account.name)
         stream = None if api is None else api.account.streams.get(name)
-        if stream is None:
-            return None
-        config = stream.config
-        if config.read_consistency is ReadConsistency.DEFAULT:
-            return stream if call == "DIRECT" and config.allow_direct else None
-        return stream
+        if stream is not None and stream.config.read_consistency is ReadConsistency.DEFAULT:
+            stream = stream if call == "DIRECT" and stream.config.allow_direct else None
+        return self.mirrors.choose(account.name, name, stream) if call == "DIRECT" else stream
 
     def _answer_direct(
         self,
@@ -751,7 +760,7 @@ class ApiService:
                     finish()
                     self._read(account, stream, subject, reply, body)
 
-                self._when_complete(account, stream_name, body, read)
+                self._when_complete(account, stream.name, body, read)
 
             self._deferring(source, len(body), begin)
         return True

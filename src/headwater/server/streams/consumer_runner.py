@@ -523,6 +523,11 @@ class ConsumerRunner:
 
     # --- the journal ---------------------------------------------------------------------------
 
+    def flush_soon(self) -> None:
+        """Have entries that the stream itself has added written to the journal."""
+        if not self._is_flush_planned and self._stream.consumers.has_unwritten:
+            self._plan_flush()
+
     def _plan_flush(self) -> None:
         if not self._is_flush_planned:
             self._is_flush_planned = True

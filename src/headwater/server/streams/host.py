@@ -24,6 +24,7 @@ from headwater.jetstream.api.cluster_documents import GroupState
 from headwater.jetstream.api.keepers import (
     AccountTotals,
     ApiSettings,
+    CopyInfo,
     Keepers,
     count_here,
     find_no_group,
@@ -52,6 +53,7 @@ from headwater.server.streams.backups.exchange import TransferServer
 from headwater.server.streams.backups.staging import Staging
 from headwater.server.streams.backups.transfers import Transfers
 from headwater.server.streams.consumer_runner import ConsumerRunner
+from headwater.server.streams.copying.room import CopyRoom
 from headwater.server.streams.facts import StreamFacts
 from headwater.server.streams.hosted_streams import HostedStreams
 from headwater.server.streams.runners import StreamRunners
@@ -129,6 +131,7 @@ class StreamHost:
             _room_limits(options),
         )
         self._subscriptions = OwnSubscriptions(lambda account: own_client(next_cid(), account))
+        self._copying = self._new_copying()
         self.streams = HostedStreams(
             self.accounts,
             self.files,
@@ -137,13 +140,12 @@ class StreamHost:
             self._advisories,
             self._home_of,
             self._stream_deleted,
+            self._copying,
             server.domain,
             is_announced,
         )
         self.stream_set = StreamSetRunner(self.files.set_log, self.streams)
-        self.api = ApiService(
-            self.runners, self.stream_set, self._subscriptions, self._advisories, server.domain
-        )
+        self.api = self._new_api()
         self.staging = self._new_staging()
         self._transfers = self._new_transfers()
         # Finds the group of a stream. A server of a cluster has another one.
@@ -170,6 +172,28 @@ class StreamHost:
             usage=self._limits.usage,
             check_storage=self._limits.check_room,
             has_listener=self._has_listener,
+        )
+
+    def _new_api(self) -> ApiService:
+        return ApiService(
+            self.runners,
+            self.stream_set,
+            self._subscriptions,
+            self._advisories,
+            self._copying.mirrors,
+            self._server.domain,
+        )
+
+    def _new_copying(self) -> CopyRoom:
+        environment = self._environment
+        return CopyRoom(
+            self._broker,
+            self._subscriptions,
+            environment.entropy,
+            environment.scheduler,
+            environment.clock.wall_ns,
+            self._server.domain,
+            self._is_announced,
         )
 
     def _new_staging(self) -> Staging:
@@ -201,7 +225,12 @@ class StreamHost:
             hand_over=lambda *handed: self.hand_over(*handed),
             find_surroundings=lambda *asked: self.find_surroundings(*asked),
             count_totals=lambda account: self.count_totals(account),
+            find_copies=self._find_copies,
         )
+
+    def _find_copies(self, account: str, stream: str) -> CopyInfo | None:
+        copies = self.streams.find_copies(account, stream)
+        return None if copies is None else copies.info()
 
     # --- life ----------------------------------------------------------------------------------
 
@@ -293,6 +322,7 @@ class StreamHost:
 
     def stop(self) -> None:
         """Close every stream in order."""
+        self._copying.stop()
         self._transfers.stop()
         self.runners.stop()
         try:

@@ -22,6 +22,8 @@ from headwater.raft.storage import BIRTH_INDEX
 from headwater.server.core.accounts import Account
 from headwater.server.core.own_subscriptions import OwnSubscriptions
 from headwater.server.streams.advisories import Advisories
+from headwater.server.streams.copying.room import CopyRoom
+from headwater.server.streams.copying.stream_copies import StreamCopies
 from headwater.server.streams.leader_subscriptions import LeaderSubscriptions
 from headwater.server.streams.replica import StreamReplica
 from headwater.server.streams.runner import StreamRunner
@@ -76,6 +78,8 @@ class HostedStreams:
     __slots__ = (
         "_accounts",
         "_advisories",
+        "_copies",
+        "_copying",
         "_domain",
         "_files",
         "_home_of",
@@ -96,6 +100,7 @@ class HostedStreams:
         advisories: Advisories,
         home_of: Callable[[str], Account],
         stream_deleted: Callable[[Stream], object],
+        copying: CopyRoom,
         domain: str,
         is_announced: bool,
     ) -> None:
@@ -107,6 +112,9 @@ class HostedStreams:
         self._advisories = advisories
         self._home_of = home_of
         self._stream_deleted = stream_deleted
+        self._copying = copying
+        # The copies of the streams that are led here and have origins.
+        self._copies: dict[StreamRunner, StreamCopies] = {}
         self._domain = domain
         self._is_announced = is_announced
         # The incarnations of the streams that run, by account and name.
@@ -181,10 +189,30 @@ class HostedStreams:
         )
         runner.subscriptions.open(stream.config.subjects, runner.ingest)
         runner.consumers.start()
+        self._copy(runner)
         return runner
+
+    def _copy(self, runner: StreamRunner) -> None:
+        """Have a stream that is led here copy the origins that its configuration names."""
+        config, copies = runner.stream.config, self._copies.get(runner)
+        if copies is None and (config.mirror is not None or config.sources):
+            copies = self._copies[runner] = StreamCopies(self._copying, runner)
+        if copies is not None:
+            copies.configure(config)
+
+    def _copy_no_more(self, runner: StreamRunner) -> None:
+        copies = self._copies.pop(runner, None)
+        if copies is not None:
+            copies.close()
+
+    def find_copies(self, account: str, name: str) -> StreamCopies | None:
+        """The copies of a stream that is led here and has origins."""
+        runner = self._runners.find(account, name)
+        return None if runner is None else self._copies.get(runner)
 
     def _step_down(self, runner: StreamRunner) -> None:
         """Have a stream that another server leads accept nothing here any more."""
+        self._copy_no_more(runner)
         self._runners.pop(runner.account.name, runner.stream.name)
         if runner.subscriptions is not None:
             runner.subscriptions.close()
@@ -316,6 +344,7 @@ class HostedStreams:
         stream = account.stream(closed.name) if replica is None else replica.stream
         runner = self._runners.find(*key)
         if runner is not None:
+            self._copy_no_more(runner)
             self._runners.pop(*key)
             if runner.subscriptions is not None:
                 runner.subscriptions.close()
@@ -359,6 +388,7 @@ class HostedStreams:
         self._followed(account, stream, old)
         if stream.config.subjects != old.subjects and runner.subscriptions is not None:
             runner.subscriptions.open(stream.config.subjects, runner.ingest)
+        self._copy(runner)
         self._advisories.stream_action(runner.account, stream.name, Action.MODIFY)
 
 

@@ -35,6 +35,7 @@ from headwater.jetstream.proposal import (
     ConsumerServed,
     ConsumerUnpinned,
     Effect,
+    Outcome,
     Proposal,
     StreamReconfigured,
 )
@@ -278,7 +279,7 @@ class StreamRunner:
             return self._deciding is None
         if self.is_held:
             return False
-        if isinstance(step, Incoming):
+        if isinstance(step, Incoming) or step.adds_messages:
             return not (self.stream.needs_commit or self.stream.look_ahead.is_full)
         return step.is_foreseen()
 
@@ -302,7 +303,8 @@ class StreamRunner:
             self._decide_request(request)
 
     def _decide_request(self, request: Request) -> None:
-        self.consumers.flush()
+        if not request.adds_messages:
+            self.consumers.flush()
         walk = Sliced(request.decide())
         if walk.do_some():
             self._deciding = (request, walk)
@@ -433,10 +435,20 @@ class StreamRunner:
         self._send(proposal)
         if proposal.effects:
             self._carry_out_effects(proposal)
+        if proposal.outcome is not None:
+            self._conclude_copies(proposal, proposal.outcome)
         if stream.due.next_ns():
             self._runners.note_due(self)
         if consumers.is_held and self._changing is None and not self._is_working:
             consumers.release()
+
+    def _conclude_copies(self, proposal: Proposal[Record], outcome: Outcome) -> None:
+        """Tell the owner of copied messages of their end, and have positions written soon."""
+        if proposal.failure is not None:
+            outcome.refused(proposal.failure)
+        else:
+            outcome.applied()
+            self.consumers.flush_soon()
 
     def _note_failure(self, proposal: Proposal[Record], error: StoreError) -> None:
         """Have a request refused whose removals could not be written.
@@ -674,6 +686,8 @@ class StreamRunner:
         if applying is not None and applying.has_messages:
             # Its messages are stored, also if the messages that they replace are not removed.
             self._send(applying)
+            if applying.outcome is not None:
+                applying.outcome.refused(error)
         elif applying is not None:
             self.refuse(applying, error)
         if self._deciding is not None:
@@ -728,6 +742,8 @@ class StreamRunner:
         if proposal.reply_subjects:
             answers = [self.stream.publishing.acks.refusal(error)] * len(proposal.reply_subjects)
             self._runners.broker.send_replies(self.account, proposal.reply_subjects, answers)
+        if proposal.outcome is not None:
+            proposal.outcome.refused(error)
         # Batches are gone, whether or not other messages are stored.
         self._tell_abandoned(proposal)
         for effect in proposal.effects:

@@ -322,12 +322,8 @@ def test_information_for_programs_is_what_the_server_said(stream: Call, filled: 
     assert info["state"]["subjects"] == {f"{filled}.0": 5}
 
 
-def test_a_mirror_shows_what_it_copies(kind: str, stream: Call, filled: str, name: str) -> None:
+def test_a_mirror_shows_what_it_copies(stream: Call, filled: str, name: str) -> None:
     copies = f"{name}_copies"
-    if kind == "headwater":
-        refused = stream("add", copies, "--mirror", filled)
-        assert "mirrors and sources are not supported by this version" in refused.err
-        return
     assert stream("add", copies, "--mirror", filled).code == 0
     out = stream("info", copies).out
     assert f"  Mirror of:  {filled}\n" in out

@@ -9,10 +9,11 @@ from headwater.base.clock import NS_PER_S
 from headwater.base.errors import ProgrammerError
 from headwater.jetstream.codec.record_codec import AnyRecord, RecordCodec
 from headwater.jetstream.config.consumer_config import AckPolicy, DeliverPolicy, PriorityPolicy
-from headwater.jetstream.config.stream_config import Retention, Storage
+from headwater.jetstream.config.stream_config import Retention, Storage, StreamSource
 from headwater.jetstream.consumers.records import Dropped, Forgotten
 from headwater.jetstream.records import Published, Record
 from tests.kit.consumer_driver import ConsumerDriver
+from tests.kit.copied_messages import arrivals, source
 
 
 def publish_and_remove(driver: ConsumerDriver) -> None:
@@ -85,11 +86,17 @@ def skip(driver: ConsumerDriver) -> None:
     driver.publish("S.b", b"1", Nats_Msg_Id="b")
 
 
+def copy(driver: ConsumerDriver) -> None:
+    """Messages of a source, with the position up to which it is copied."""
+    source(driver, arrivals((5, "a", b"1"), (7, "b", b"2")))
+
+
 WORK: Final[dict[str, tuple[Callable[[ConsumerDriver], None], dict[str, Any]]]] = {
     "stream": (publish_and_remove, {"allow_rollup_hdrs": True, "allow_msg_ttl": True}),
     "consumers": (consume, {}),
     "pin": (pin, {}),
     "skip": (skip, {"retention": Retention.INTEREST, "allow_rollup_hdrs": True}),
+    "copy": (copy, {"sources": (StreamSource(name="O"),)}),
 }
 
 # A field of the decoded record that has another value, and the work in which this shows.
@@ -127,6 +134,10 @@ LEFT_OUT: Final[dict[str, tuple[str, Any]]] = {
     "Postponed.sequences": ("consumers", [4]),
     "Postponed.sent_ns": ("consumers", [0]),
     "Exhausted.sequences": ("consumers", []),
+    "Copied.source": ("copy", b"P > >"),
+    "Copied.sequence": ("copy", 1),
+    "Copied.identity": ("copy", b""),
+    "Copied.last_sequence": ("copy", 9),
     "Pinned.pin_id": ("pin", ""),
     "Pinned.now_ns": ("pin", 0),
 }

@@ -41,6 +41,7 @@ class Admission:
         "_rolls_up",
         "_server_refusal",
         "_subjects",
+        "_timestamps_ns",
         "draft",
         "now_ns",
         "republished",
@@ -186,6 +187,7 @@ class Admission:
         self._subjects += subjects
         self._headers += headers
         self._payloads += bodies
+        self._timestamps_ns += [self.now_ns] * len(messages)
         self._expiries_ns += [0] * len(messages)
         return True
 
@@ -204,6 +206,60 @@ class Admission:
         self._accept_within_limits(
             subject, copy.block, copy.body, names.read_control_headers(copy.block)
         )
+
+    def admit_mirrored(
+        self, subject: bytes, header: bytes, body: bytes, sequence: int, timestamp_ns: int
+    ) -> None:
+        """Accept a message of a mirror's origin, with the sequence and the time that it has there.
+
+        Raises ApiError.
+        """
+        if sequence > self.draft.next_sequence:
+            self.pass_over(sequence - 1)
+        self.now_ns = timestamp_ns
+        self._admit_copy(subject, header, body)
+
+    def admit_sourced(self, subject: bytes, header: bytes, body: bytes) -> None:
+        """Accept a message of a source, whose header names its origin. Raises what `admit`
+        raises."""
+        control = names.read_control_headers(header)
+        checks.check_duplicate(self.draft, control, self.now_ns)
+        self._admit_copy(subject, header, body)
+
+    def _admit_copy(self, subject: bytes, header: bytes, body: bytes) -> None:
+        """Accept a copied message. Its original was checked by its own stream, so only the rules
+        for the room of this one are applied."""
+        rules = self.rules
+        config = rules.config
+        subject = rules.transformed(subject)
+        header = _without_request_info(header)
+        control = names.read_control_headers(header)
+        checks.check_record_size(config, subject, header, body)
+        checks.check_not_sealed(config)
+        if config.allow_msg_counter:
+            increment = checks.check_increment(config, control, b"")
+            header, body = checks.merged_count(
+                config, self.draft, subject, header, body, increment, rules.host.server.max_payload
+            )
+        checks.check_message_size(config, header, body)
+        checks.check_header_size(header)
+        self.check_server()
+        self._accept_within_limits(subject, header, body, control)
+
+    def pass_over(self, sequence: int) -> None:
+        """Give out all sequences up to this one without messages."""
+        self._end_record()
+        self._records.append(Skipped(sequence, b"", b"", max(self.draft.last_ns, 0)))
+        self.draft.pass_over(sequence)
+
+    @property
+    def records(self) -> int:
+        """The number of records that are complete."""
+        return len(self._records)
+
+    def end_record(self) -> None:
+        """Have the next message begin a record."""
+        self._end_record()
 
     def place(self, subject: bytes, header: bytes) -> None:
         """Accept a message that the stream itself writes, without checks."""
@@ -291,6 +347,7 @@ class Admission:
         self._subjects.append(subject)
         self._headers.append(header)
         self._payloads.append(body)
+        self._timestamps_ns.append(self.now_ns)
         self._expiries_ns.append(expiry)
         return sequence
 
@@ -316,6 +373,7 @@ class Admission:
         self._subjects: list[bytes] = []
         self._headers: list[bytes] = []
         self._payloads: list[bytes] = []
+        self._timestamps_ns: list[int] = []
         self._expiries_ns: list[int] = []
         self._rolls_up = False
 
@@ -327,11 +385,12 @@ class Admission:
             self._subjects,
             self._headers,
             self._payloads,
-            [self.now_ns] * count,
+            self._timestamps_ns,
             self._expiries_ns if any(self._expiries_ns) else None,
         )
         first = self.draft.next_sequence - count
         self._records.append(Published(first, batch, self._rolls_up))
+        self.draft.last_ns = self._timestamps_ns[-1]
         self._begin_record()
 
 

@@ -17,6 +17,7 @@ from headwater.jetstream import error_codes
 from headwater.jetstream import header_names as names
 from headwater.jetstream.config.stream_config import Discard, Retention, Storage, StreamConfig
 from headwater.jetstream.errors import ApiError
+from headwater.jetstream.provenance import read_provenance
 from headwater.jetstream.streams.dedupe import ids_in
 from headwater.jetstream.streams.effects import may_roll_up
 from headwater.jetstream.streams.foreseen import Foreseen
@@ -25,7 +26,7 @@ from headwater.jetstream.streams.publishing import counters
 from headwater.jetstream.streams.publishing.draft import Draft
 from headwater.jetstream.streams.publishing.ttl import TtlError, ttl_seconds
 from headwater.store.disk.format import SUBJECT_BYTES_MAX
-from headwater.wire.headers import VERSION
+from headwater.wire.headers import VERSION, value_of
 
 # The headers of a message that a stream may act on (`read_control_headers`).
 Control: TypeAlias = dict[bytes, bytes]
@@ -72,6 +73,7 @@ _HEADER_BEGINS: Final = VERSION + b"\r\n"
 _KNOWN_BEGINS: Final = b"Nats-"
 # Header lines that no rule reads; the lines of a batch are read by the batch itself.
 ID_LINES: Final = (b"\r\n" + names.MSG_ID + b":",)
+SOURCED_LINES: Final = (*ID_LINES, b"\r\n" + names.STREAM_SOURCE + b":")
 BATCH_LINES: Final = (
     *ID_LINES,
     b"\r\n" + names.BATCH_ID + b":",
@@ -415,6 +417,37 @@ def counted(
     if len(header) + len(body) > max_payload:
         raise ApiError.of(error_codes.STREAM_MESSAGE_EXCEEDS_MAXIMUM)
     check_message_size(config, header, body)
+    return header, body
+
+
+def merged_count(
+    config: StreamConfig,
+    draft: Draft,
+    subject: bytes,
+    header: bytes,
+    body: bytes,
+    increment: int | None,
+    max_payload: int,
+) -> tuple[bytes, bytes]:
+    """The header and the body of a counter's message that comes from a source: its total becomes a
+    part of the total of this stream."""
+    if increment is None:
+        raise ApiError.of(error_codes.MESSAGE_INCR_MISSING)
+    provenance = read_provenance(value_of(header, names.STREAM_SOURCE) or b"")
+    if provenance is None:
+        return counted(config, draft, subject, header, body, increment, max_payload)
+    try:
+        header, body = counters.merged(
+            draft.messages.content_of(subject),
+            provenance.stream,
+            provenance.subject or subject,
+            header,
+            body,
+        )
+    except counters.CounterBrokenError:
+        raise ApiError.of(error_codes.MESSAGE_COUNTER_BROKEN) from None
+    if len(header) + len(body) > max_payload:
+        raise ApiError.of(error_codes.STREAM_MESSAGE_EXCEEDS_MAXIMUM)
     return header, body
 
 

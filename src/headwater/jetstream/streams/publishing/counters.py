@@ -55,6 +55,25 @@ def increased(
     return block, _BODY_START + _text(total + increment).encode() + _BODY_END
 
 
+def merged(
+    last: tuple[bytes, bytes] | None, stream: bytes, subject: bytes, block: bytes, body: bytes
+) -> tuple[bytes, bytes]:
+    """The header and body to store for the total `body` of a subject of another stream, given those
+    of the last message. Raises CounterBrokenError.
+
+    The total counts in place of the last one that came from there.
+    """
+    total, sources = (0, {}) if last is None else (total_of(last[1]), sources_of(last[0]))
+    there, name = stream.decode(errors="replace"), subject.decode(errors="replace")
+    added = total_of(body)
+    totals = sources.get(there) or {}
+    before = _LEADING_INTEGER.match(totals.get(name) or "")
+    sources[there] = {**totals, name: _text(added)}
+    increment = added - (_integer(before.group()) if before else 0)
+    block = replaced(block, header_names.INCREMENT, _text(increment).encode())
+    return with_sources(block, sources), _BODY_START + _text(total + increment).encode() + _BODY_END
+
+
 def total_of(body: bytes) -> int:
     """The total in a stored message. Raises CounterBrokenError."""
     value = value_text(body)

@@ -32,6 +32,7 @@ class Draft:
         "_look_ahead",
         "byte_count",
         "last_id",
+        "last_ns",
         "messages",
         "next_sequence",
     )
@@ -43,6 +44,8 @@ class Draft:
         self.next_sequence = look_ahead.next_sequence
         # The id of the last message; empty if it had none.
         self.last_id = look_ahead.last_id
+        # When the last sequence was given out, as far as records are complete.
+        self.last_ns = look_ahead.last_ns
         # The bytes of the messages in flight and of the accepted ones.
         self.byte_count = look_ahead.byte_count
         self._ids: dict[bytes, int] = {}
@@ -70,6 +73,11 @@ class Draft:
         if message_id:
             self._note_id(message_id, sequence)
         return sequence
+
+    def pass_over(self, sequence: int) -> None:
+        """Assign all sequences up to this one to no message."""
+        self.next_sequence = sequence + 1
+        self.last_id = b""
 
     def _note_id(self, message_id: bytes, sequence: int) -> None:
         if self._look_ahead.keeps_ids:

@@ -1,8 +1,10 @@
 """Publishes to a stream, as they come in: the input of `decide`."""
 
-from typing import final
+from typing import Final, final
 
 from headwater.base.columns import MessageColumns
+
+NO_HEADER: Final = -1
 
 
 @final
@@ -38,6 +40,23 @@ class Incoming(MessageColumns):
         self.replies.append(reply)
         self.header_sizes.append(header_size)
         self.payloads.append(payload)
+
+    def add_stored(
+        self,
+        subjects: list[bytes],
+        replies: list[bytes],
+        headers: list[bytes],
+        payloads: list[bytes],
+    ) -> None:
+        """Add messages of a stream, as parallel lists; a header is empty if there is none."""
+        if any(headers):
+            self.header_sizes += [len(header) or NO_HEADER for header in headers]
+            payloads = [*map(bytes.__add__, headers, payloads)]
+        else:
+            self.header_sizes += [NO_HEADER] * len(headers)
+        self.subjects += subjects
+        self.replies += replies
+        self.payloads += payloads
 
     def add_all(
         self,

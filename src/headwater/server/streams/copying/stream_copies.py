@@ -1,0 +1,98 @@
+"""The origins of one stream that is led here: opened and closed with its configuration."""
+
+from typing import final
+
+from headwater.jetstream.api.keepers import CopyInfo
+from headwater.jetstream.config.stream_config import ReadConsistency, StreamConfig
+from headwater.jetstream.copying.origins import Home, origins_of
+from headwater.jetstream.streams.stream import Stream
+from headwater.server.streams.copying.origin_runner import OriginRunner
+from headwater.server.streams.copying.room import CopyRoom, Target
+
+
+@final
+class StreamCopies:
+    """The copies of one stream, until `close`."""
+
+    __slots__ = ("_answers_for", "_config", "_home", "_room", "_runners", "_target")
+
+    def __init__(self, room: CopyRoom, target: Target) -> None:
+        self._room = room
+        self._target = target
+        self._home = Home(target.stream.name, target.account.name, room.domain)
+        self._config: StreamConfig | None = None
+        # The origin whose direct reads a mirror answers; empty if it answers none.
+        self._answers_for = ""
+        self._runners: list[OriginRunner] = []
+
+    def configure(self, config: StreamConfig) -> None:
+        """Copy the origins of a configuration; those that were copied already go on."""
+        before, self._config = self._config, config
+        if before is not None and (before.mirror, before.sources) == (
+            config.mirror,
+            config.sources,
+        ):
+            self._answer_reads(config)
+            return
+        self._answer_reads(config)
+        there = {self._key(runner): runner for runner in self._runners}
+        runners: list[OriginRunner] = []
+        for origin in origins_of(config, self._home):
+            runner = there.pop((origin.is_mirrored, origin.source, origin.consumer_name), None)
+            if runner is None:
+                runner = OriginRunner(self._room, self._target, origin)
+                runner.open()
+            runners.append(runner)
+        for runner in there.values():
+            runner.close()
+        self._runners = runners
+
+    @staticmethod
+    def _key(runner: OriginRunner) -> tuple[bool, object, str]:
+        origin = runner.origin
+        return origin.is_mirrored, origin.source, origin.consumer_name
+
+    def _answer_reads(self, config: StreamConfig) -> None:
+        """Answer direct reads of the origin if the configuration says so."""
+        origin, self._answers_for = self._answers_for, ""
+        mirrors, account = self._room.mirrors, self._target.account.name
+        if origin:
+            mirrors.remove(account, origin, self)
+        is_weak = config.read_consistency is ReadConsistency.WEAK
+        is_default = config.read_consistency is ReadConsistency.DEFAULT
+        if config.mirror is not None and (is_weak or (is_default and config.mirror_direct)):
+            self._answers_for = config.mirror.name
+            mirrors.add(account, self._answers_for, self)
+
+    @property
+    def answers_reads(self) -> bool:
+        """Whether a mirror may answer direct reads of its origin now."""
+        mirrored, config = self.mirrored, self.stream.config
+        return mirrored is not None and mirrored.may_be_read(config.max_staleness)
+
+    @property
+    def stream(self) -> Stream:
+        """The stream that copies."""
+        return self._target.stream
+
+    def close(self) -> None:
+        """Copy nothing any more."""
+        self._room.mirrors.remove(self._target.account.name, self._answers_for, self)
+        for runner in self._runners:
+            runner.close()
+        self._runners = []
+
+    @property
+    def mirrored(self) -> OriginRunner | None:
+        """The origin of a mirror; None for any other stream."""
+        for runner in self._runners:
+            if runner.origin.is_mirrored:
+                return runner
+        return None
+
+    def info(self) -> CopyInfo:
+        """The documents about all origins."""
+        mirrored = self.mirrored
+        if mirrored is not None:
+            return CopyInfo(mirrored.info(), [])
+        return CopyInfo(None, [runner.info() for runner in self._runners])
