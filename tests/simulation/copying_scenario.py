@@ -1,0 +1,340 @@
+"""Mirrors and aggregates of streams of a cluster while its servers, links and disks fail.
+
+Publishers fill two origins, and an operator purges, deletes, has leaders step down and creates an
+origin again. Two mirrors and an aggregate copy the origins meanwhile. After the faults everything
+comes to rest, and the contents of origins and copies are compared.
+"""
+
+import asyncio
+import contextlib
+import json
+import random
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import nats
+from nats.aio.client import Client as NatsClient
+
+from headwater.jetstream import header_names as names
+from headwater.jetstream.provenance import read_provenance
+from headwater.server.configuration.options import Options
+from headwater.testing import Cluster, FaultPlan, World
+from headwater.testing.faults import Crash, Cut, Fault, HalfOpen, Partition, Pause, Slow
+from headwater.wire.headers import value_of
+
+SYNC_INTERVAL_S = 2.0
+SETTLED_S_MAX = 180.0
+# Longer than the longest time between two requests for an origin after a fault.
+SETTLING_S = 10.0
+POLL_S = 0.5
+ANSWER_S = 2.0
+KINDS: tuple[type[Fault], ...] = (Cut, HalfOpen, Partition, Slow, Pause, Crash)
+FAILURES = (nats.errors.Error, OSError, TimeoutError)
+
+ORIGIN, OTHER, MIRROR, FILTERED, AGGREGATE = "O", "P", "M", "F", "A"
+# A mirror of the aggregate, which keeps the messages that limits remove from the aggregate.
+WITNESS = "W"
+WANTED = "o.wanted"
+SUBJECTS = {ORIGIN: (WANTED, "o.other"), OTHER: ("p.wanted", "p.other")}
+CONFIGS: dict[str, dict[str, Any]] = {
+    ORIGIN: {"subjects": ["o.>"]},
+    OTHER: {"subjects": ["p.>"]},
+    MIRROR: {"mirror": {"name": ORIGIN}},
+    FILTERED: {"mirror": {"name": ORIGIN, "filter_subject": WANTED}},
+    AGGREGATE: {
+        "sources": [
+            {"name": ORIGIN},
+            {"name": OTHER, "subject_transforms": [{"src": "p.wanted", "dest": "q.wanted"}]},
+        ]
+    },
+    WITNESS: {"mirror": {"name": AGGREGATE}},
+}
+
+
+class BrokenCopy(AssertionError):
+    """A copy is not what its origin says."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The parameters of a run."""
+
+    replicas: int = 1
+    # The server of each stream with one replica, by number; copies may be elsewhere.
+    origin_server: int = 1
+    copy_server: int = 1
+    sync_always: bool = False
+    episodes: int = 2
+    calm_s: float = 3.0
+    # The probability that all servers lose power at once, at the end of the faults.
+    blackout: float = 0.5
+    # The number of messages that the aggregate keeps; 0 for all of them.
+    kept: int = 0
+
+
+@dataclass(frozen=True)
+class Message:
+    """A stored message."""
+
+    sequence: int
+    subject: str
+    header: bytes
+    body: str
+    timestamp_ns: int
+
+
+@dataclass
+class CopyingScenario:
+    """One run."""
+
+    shape: Shape = field(default_factory=Shape)
+    published: int = 0
+    is_quiet: bool = False
+    # The last answer of the API, for the report of a run that gets stuck.
+    last_answer: object = None
+    # Every body that a client has published, with its subject.
+    bodies: dict[str, str] = field(default_factory=dict)
+
+    async def run(self, world: World) -> None:
+        """The whole story."""
+        self.world = world
+        world.loop.executor_delay_s_max = 0.02
+        self.cluster = Cluster(world, 3, configure=self._configure)
+        await self.cluster.start()
+        self.client = await self._connected()
+        for name in CONFIGS:
+            await self._until(f"creation of {name}", partial(self._create, name))
+        programs = [
+            asyncio.ensure_future(self._publish(world.rng(f"publisher {stream}"), stream))
+            for stream in SUBJECTS
+        ]
+        programs.append(asyncio.ensure_future(self._operate(world.rng("operator"))))
+        await asyncio.sleep(self.shape.calm_s)
+        plan = FaultPlan.drawn(
+            world.rng("faults"),
+            servers=self.cluster.names,
+            clients=(),
+            episodes=self.shape.episodes,
+            kinds=KINDS,
+        )
+        for episode in plan:
+            await episode.run(world)
+            await self.cluster.ready()
+        rng = world.rng("blackout")
+        if rng.random() < self.shape.blackout:
+            await asyncio.sleep(rng.uniform(0.5, 2.0))
+            for number in (1, 2, 3):
+                self.cluster.kill(number, "power")
+            await asyncio.sleep(1)
+            for number in (1, 2, 3):
+                await self.cluster.restart(number)
+            await self.cluster.ready()
+        self.is_quiet = True
+        await asyncio.wait_for(asyncio.gather(*programs), SETTLED_S_MAX)
+        await asyncio.sleep(SETTLING_S)
+        await self._until("complete copies", self._has_settled)
+        self.check()
+        await self.client.close()
+
+    def _configure(self, options: Options) -> Options:
+        jetstream = replace(
+            options.jetstream,
+            sync_always=self.shape.sync_always,
+            sync_interval_s=SYNC_INTERVAL_S,
+        )
+        return replace(options, jetstream=jetstream, server_tags=(options.server_name,))
+
+    # --- clients -------------------------------------------------------------------------------
+
+    async def _connected(self) -> NatsClient:
+        while True:
+            with contextlib.suppress(*FAILURES):
+                return await nats.connect(
+                    [self.cluster.url(number) for number in (1, 2, 3)],
+                    max_reconnect_attempts=-1,
+                    reconnect_time_wait=0.5,
+                    connect_timeout=1,
+                    ping_interval=1,
+                    max_outstanding_pings=2,
+                    error_cb=_unheard,
+                )
+            await asyncio.sleep(0.2)
+
+    async def _call(self, call: str, body: object = None) -> dict[str, Any] | None:
+        """The answer to a call of the API; None without one."""
+        payload = b"" if body is None else json.dumps(body).encode()
+        with contextlib.suppress(*FAILURES):
+            reply = await self.client.request(f"$JS.API.{call}", payload, timeout=ANSWER_S)
+            answer: dict[str, Any] = json.loads(reply.data)
+            self.last_answer = answer
+            return answer
+        return None
+
+    async def _create(self, name: str) -> bool:
+        shape, settings = self.shape, dict(CONFIGS[name])
+        settings["num_replicas"] = shape.replicas
+        if name == AGGREGATE and shape.kept:
+            settings["max_msgs"] = shape.kept
+        if shape.replicas == 1:
+            number = shape.origin_server if name in SUBJECTS else shape.copy_server
+            settings["placement"] = {"tags": [self.cluster.names[number - 1]]}
+        answer = await self._call(f"STREAM.CREATE.{name}", {"name": name, **settings})
+        return answer is not None and "error" not in answer
+
+    async def _publish(self, rng: random.Random, stream: str) -> None:
+        count = 0
+        while not self.is_quiet:
+            count += 1
+            await self._publish_one(rng.choice(SUBJECTS[stream]), f"{stream}.{count}")
+            await asyncio.sleep(rng.uniform(0, 0.3))
+        for subject in SUBJECTS[stream]:
+            while not await self._publish_one(subject, f"{stream}.end.{subject}.{count}"):
+                count += 1
+                await asyncio.sleep(0.5)
+
+    async def _publish_one(self, subject: str, body: str) -> bool:
+        self.bodies[body] = subject
+        with contextlib.suppress(*FAILURES):
+            reply = await self.client.request(subject, body.encode(), timeout=ANSWER_S)
+            answer = json.loads(reply.data)
+            self.published += "seq" in answer
+            return "error" not in answer
+        return False
+
+    async def _operate(self, rng: random.Random) -> None:
+        kinds = ("purge", "delete", "delete", "create again", "step down", "step down")
+        while not self.is_quiet:
+            await asyncio.sleep(rng.uniform(0, 4))
+            kind = rng.choice(kinds)
+            if kind == "purge":
+                await self._call(f"STREAM.PURGE.{rng.choice((ORIGIN, OTHER))}", {"keep": 3})
+            elif kind == "delete":
+                contents = self.contents(ORIGIN)
+                if contents:
+                    sequence = rng.choice(contents).sequence
+                    await self._call(f"STREAM.MSG.DELETE.{ORIGIN}", {"seq": sequence})
+            elif kind == "create again":
+                if self.shape.replicas > 1 and not self.shape.sync_always:
+                    # Servers that lose power may not agree on which of the two streams there is.
+                    continue
+                await self._call(f"STREAM.DELETE.{OTHER}")
+                await self._until(f"creation of {OTHER}", partial(self._create, OTHER))
+            else:
+                await self._call(f"STREAM.LEADER.STEPDOWN.{rng.choice([*CONFIGS])}")
+
+    async def _until(self, what: str, is_done: Callable[[], object]) -> None:
+        deadline_s = self.world.loop.now_s() + SETTLED_S_MAX
+        while True:
+            answer = is_done()
+            if asyncio.iscoroutine(answer):
+                answer = await answer
+            if answer:
+                return
+            if self.world.loop.now_s() > deadline_s:
+                raise BrokenCopy(f"{what} takes too long: {self._describe()}, {self.last_answer}")
+            await asyncio.sleep(POLL_S)
+
+    def _describe(self) -> str:
+        return ", ".join(f"{name}: {len(self.contents(name))}" for name in CONFIGS)
+
+    # --- the account ---------------------------------------------------------------------------
+
+    def contents(self, name: str) -> list[Message]:
+        """The messages of a stream, as the replica with the longest log has them."""
+        replicas = self.cluster.replicas(name)
+        if not replicas:
+            return []
+        longest = max(replicas, key=lambda replica: replica.last_sequence)
+        details: Any = longest.state["headers and times"]
+        return [
+            Message(
+                sequence,
+                longest.messages[sequence].subject,
+                header,
+                longest.messages[sequence].body,
+                timestamp_ns,
+            )
+            for sequence, header, timestamp_ns in details
+        ]
+
+    def _has_settled(self) -> bool:
+        """Whether every message that an origin has is in its copies."""
+        origin, other = self.contents(ORIGIN), self.contents(OTHER)
+        mirrored = {each.sequence for each in self.contents(MIRROR)}
+        filtered = {each.sequence for each in self.contents(FILTERED)}
+        bodies = {each.body for each in self.contents(AGGREGATE)}
+        sourced = {each.body for each in (*origin, *other) if each.subject != "p.other"}
+        if self.shape.kept:
+            aggregate = self.contents(AGGREGATE)
+            witnessed = {each.sequence for each in self.contents(WITNESS)}
+            return witnessed >= {each.sequence for each in aggregate}
+        return (
+            mirrored >= {each.sequence for each in origin}
+            and filtered >= {each.sequence for each in origin if each.subject == WANTED}
+            and bodies >= sourced
+        )
+
+    def check(self) -> None:
+        """Raises BrokenCopy if a copy has anything that its origin has not said."""
+        origin = {each.sequence: each for each in self.contents(ORIGIN)}
+        for name in (MIRROR, FILTERED):
+            wanted = {
+                sequence: each
+                for sequence, each in origin.items()
+                if name == MIRROR or each.subject == WANTED
+            }
+            self._check_mirror(name, wanted, self.contents(name))
+        self._check_aggregate(self.contents(AGGREGATE))
+        if self.shape.sync_always:
+            # Otherwise the aggregate may lose messages with its power, and get them again.
+            self._check_aggregate(self.contents(WITNESS))
+
+    def _check_mirror(self, name: str, origin: dict[int, Message], found: list[Message]) -> None:
+        there = {each.sequence: each for each in found}
+        if len({each.body for each in found}) < len(found):
+            raise BrokenCopy(f"{name} has a message twice")
+        times_ns = [each.timestamp_ns for each in found]
+        if times_ns != sorted(times_ns):
+            raise BrokenCopy(f"{name} goes back in time")
+        for message in found:
+            if self.bodies.get(message.body) != message.subject:
+                raise BrokenCopy(f"{name} has {message}, which nobody has published")
+            if origin.get(message.sequence, message) != message:
+                raise BrokenCopy(f"{name} has {message} for {origin[message.sequence]}")
+        first = found[0].sequence if found else 0
+        missing = [each for each in origin if each >= first and each not in there]
+        if missing:
+            raise BrokenCopy(f"{name} lacks {missing}, which its origin has")
+
+    def _check_aggregate(self, found: list[Message]) -> None:
+        last: dict[tuple[bytes, bytes], int] = {}
+        for message in found:
+            value = value_of(message.header, names.STREAM_SOURCE)
+            provenance = None if value is None else read_provenance(value)
+            if provenance is None:
+                raise BrokenCopy(f"{message} has no origin")
+            if self.bodies.get(message.body) != provenance.subject.decode():
+                raise BrokenCopy(f"{message} was not published on its subject")
+            key = provenance.index_name, provenance.identity
+            if provenance.sequence <= last.get(key, 0):
+                raise BrokenCopy(f"{message} comes behind {last[key]} of its source")
+            last[key] = provenance.sequence
+        repeated = _repeated(each.body for each in found)
+        if repeated:
+            raise BrokenCopy(f"the aggregate has {repeated} more than once")
+
+
+def _repeated(bodies: Iterable[str]) -> list[str]:
+    seen: set[str] = set()
+    found = []
+    for body in bodies:
+        if body in seen:
+            found.append(body)
+        seen.add(body)
+    return found
+
+
+async def _unheard(error: Exception) -> None:
+    """nats-py prints errors nobody listens to; here they are expected."""

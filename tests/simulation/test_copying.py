@@ -1,0 +1,117 @@
+"""Copies of streams keep their promises while servers, links and disks fail, many seeds.
+
+A seed is replayed by `SEEDS=seed:42 python -m pytest tests/simulation/test_copying.py`.
+"""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import pytest
+
+from headwater.jetstream.copying import machine
+from headwater.jetstream.copying.arrivals import Arrivals, Control
+from headwater.jetstream.copying.machine import SILENCE_NS, CopyMachine
+from headwater.jetstream.streams.origin_positions import OriginPositions
+from headwater.server.streams.storage.stream_store import StreamStore
+from headwater.testing import World, seeds
+from tests.simulation.copying_scenario import BrokenCopy, CopyingScenario, Shape
+
+Plant: TypeAlias = Callable[[pytest.MonkeyPatch], None]
+
+SEEDS = 3
+VIRTUAL_S_MAX = 1_200.0
+
+SHAPES = {
+    "one server": Shape(),
+    "one server, always": Shape(sync_always=True),
+    "two servers": Shape(copy_server=2),
+    "a short aggregate": Shape(copy_server=2, sync_always=True, kept=5),
+    "three replicas": Shape(replicas=3, sync_always=True),
+    "three replicas, interval": Shape(replicas=3),
+}
+
+
+def run(seed: int, shape: Shape) -> tuple[World, CopyingScenario]:
+    """One run of a seed."""
+    world = World(seed, virtual_s_max=VIRTUAL_S_MAX)
+    scenario = CopyingScenario(shape)
+    world.run(scenario.run)
+    return world, scenario
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+@pytest.mark.parametrize("seed", seeds(SEEDS))
+def test_copies_are_what_their_origins_say(seed: int, shape: Shape) -> None:
+    """Mirrors have their origin's messages under its sequences and times; an aggregate has every
+    message once, in the order of each source."""
+    world, scenario = run(seed, shape)
+    assert scenario.published
+    print(world.summary())
+
+
+def test_the_same_seed_gives_the_same_run() -> None:
+    hashes = [run(3, SHAPES["two servers"])[0].trace_hash for _ in range(2)]
+    assert hashes[0] == hashes[1]
+
+
+# --- each defence switched off -----------------------------------------------------------------
+
+SEEDS_FOR_PLANTED_BUGS = 12
+CALM = Shape(copy_server=2, episodes=0, blackout=0)
+
+
+def _positions_are_not_recovered(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(OriginPositions, "recover", lambda *_: None)
+
+
+def _mirrors_go_on_above_their_reservation(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(StreamStore, "_is_copy_file", lambda *_: False)
+
+
+def _gaps_are_not_seen(patch: pytest.MonkeyPatch) -> None:
+    def count_all(arrivals: Arrivals, number: int) -> int:
+        return len(arrivals)
+
+    def hear(self: CopyMachine, control: Control, now_ns: int) -> None:
+        self.due_ns = now_ns + SILENCE_NS
+
+    patch.setattr(machine, "_count_in_order", count_all)
+    patch.setattr(CopyMachine, "control", hear)
+
+
+def _positions_are_not_applied(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(OriginPositions, "apply", lambda *_: None)
+
+
+DEFECTS = {
+    "positions are not recovered": (_positions_are_not_recovered, Shape(blackout=1.0)),
+    "positions are not applied": (_positions_are_not_applied, SHAPES["three replicas"]),
+    "mirrors go on above their reservation": (
+        _mirrors_go_on_above_their_reservation,
+        Shape(blackout=1.0),
+    ),
+    "gaps are not seen": (_gaps_are_not_seen, Shape(copy_server=2, episodes=4)),
+}
+
+
+def run_seeds(shape: Shape) -> None:
+    """One seed after another, until one fails."""
+    for seed in range(1, SEEDS_FOR_PLANTED_BUGS + 1):
+        run(seed, shape)
+
+
+@pytest.mark.parametrize(("plant", "shape"), DEFECTS.values(), ids=DEFECTS)
+def test_without_a_defence_a_copy_is_broken(
+    plant: Plant, shape: Shape, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+    with pytest.raises(BrokenCopy):
+        run_seeds(shape)
+
+
+@pytest.mark.parametrize("plant", [plant for plant, _ in DEFECTS.values()], ids=DEFECTS)
+def test_without_a_defence_nothing_shows_while_nothing_fails(
+    plant: Plant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+    run(2, CALM)
