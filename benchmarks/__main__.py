@@ -12,6 +12,7 @@ from typing import Final
 
 from benchmarks.cluster_scenarios import CLUSTER_SCENARIOS
 from benchmarks.consumer_scenarios import CONSUMER_SCENARIOS
+from benchmarks.copy_scenarios import COPY_SCENARIOS
 from benchmarks.fairness import FAIRNESS_SCENARIOS
 from benchmarks.replica_scenarios import REPLICA_SCENARIOS
 from benchmarks.report import Row, as_json, sentence, table
@@ -25,6 +26,7 @@ SCENARIOS: Final = (
     | REPLICA_SCENARIOS
     | STREAM_SCENARIOS
     | CONSUMER_SCENARIOS
+    | COPY_SCENARIOS
     | FAIRNESS_SCENARIOS
 )
 
