@@ -82,7 +82,8 @@ def await_messages(server: Server, stream: str, count: int) -> None:
     with dial(server.port, f"SUB {INBOX}* 1\r\n".encode()) as connection:
         while True:
             reply = request(connection, f"$JS.API.STREAM.INFO.{stream}", b"")
-            body = reply[reply.index(b"{") :].removesuffix(b"\r\n")
+            line, _, rest = reply.partition(b"\r\n")
+            body = rest[: int(line.rsplit(b" ", 1)[1])]
             if json.loads(body)["state"]["messages"] >= count:
                 return
             if time.monotonic() > deadline_s:

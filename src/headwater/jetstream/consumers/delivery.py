@@ -8,6 +8,7 @@ Messages to one receiver take the short way, as lists from the log to the receiv
 have to be counted or shared among receivers are sent one by one.
 """
 
+from collections.abc import Sequence
 from typing import Final, final
 
 from headwater.jetstream.config.consumer_config import ConsumerConfig, PriorityPolicy
@@ -22,6 +23,7 @@ from headwater.jetstream.consumers.pace import Pace, pace_of
 from headwater.jetstream.consumers.pull import PullQueue
 from headwater.jetstream.consumers.push import Push
 from headwater.jetstream.consumers.records import Acked, Delivered, Exhausted
+from headwater.jetstream.consumers.replies import Replies
 from headwater.jetstream.consumers.state_machine import StateMachine
 from headwater.jetstream.streams.view import StreamView
 from headwater.store.errors import DamagedMessageError
@@ -275,17 +277,25 @@ class Delivery:
         self, push: Push, found: MessageBatch, pending: int, now_ns: int, out: Outbox
     ) -> int:
         """Push as many messages as the flow window admits. Returns their number."""
-        replies = self._replies(found, len(found), pending)
+        replies: Sequence[bytes] = self._pushed_replies(found, pending)
         flow = push.flow
         if flow is None:
             out.sends.append(_part(push.subject, found, replies, 0, len(found)))
             push.sent(0, now_ns, out)
             return len(found)
         own = len(push.subject)
-        sizes = [
-            own + len(reply) + len(header) + len(payload)
-            for reply, header, payload in zip(replies, found.headers, found.payloads, strict=True)
-        ]
+        if isinstance(replies, Replies):
+            # The subjects of a batch have about one length.
+            own += len(replies[0])
+            lengths = zip(map(len, found.headers), map(len, found.payloads), strict=True)
+            sizes = [own + header + payload for header, payload in lengths]
+        else:
+            sizes = [
+                own + len(reply) + len(header) + len(payload)
+                for reply, header, payload in zip(
+                    replies, found.headers, found.payloads, strict=True
+                )
+            ]
         begin = 0
         while begin < len(sizes) and push.is_open:
             end = begin + flow.sent_all(sizes[begin:])
@@ -295,6 +305,16 @@ class Delivery:
                 push.ask(out)
             begin = end
         return begin
+
+    def _pushed_replies(self, found: MessageBatch, pending: int) -> Sequence[bytes]:
+        """The reply subjects of messages that are pushed; a server that copies needs no bytes."""
+        machine = self._machine
+        if not machine.config.sourcing:
+            return self._replies(found, len(found), pending)
+        number = machine.state.delivered_consumer + 1
+        return Replies(
+            self._reply_prefix, found.sequences, found.timestamps_ns, number, pending - 1
+        )
 
     def _replies(self, found: MessageBatch, count: int, pending: int) -> list[bytes]:
         """The reply subjects, by which receivers acknowledge, of the first `count` messages."""
@@ -374,7 +394,9 @@ class Delivery:
         return True
 
 
-def _part(to: bytes, found: MessageBatch, replies: list[bytes], begin: int, end: int) -> Messages:
+def _part(
+    to: bytes, found: MessageBatch, replies: Sequence[bytes], begin: int, end: int
+) -> Messages:
     """A slice of the messages, for one receiver."""
     messages = Messages(to, found.subjects, replies, found.headers, found.payloads)
     return messages if begin == 0 and end == len(found.payloads) else messages.part(begin, end)

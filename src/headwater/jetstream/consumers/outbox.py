@@ -4,6 +4,7 @@ Messages to one receiver are parallel lists, as everywhere on the path of a mess
 the facts of an advisory or a metric that only the consumer knows.
 """
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple, TypeAlias, final
 
 from headwater.base.columns import MessageColumns
@@ -26,7 +27,7 @@ class Messages(MessageColumns):
         self,
         to: bytes,
         subjects: list[bytes],
-        replies: list[bytes],
+        replies: Sequence[bytes],
         headers: list[bytes],
         payloads: list[bytes],
     ) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import Final, TypeAlias, final
 
 from headwater.base.columns import StoredColumns
+from headwater.jetstream.consumers.replies import Replies
 from headwater.jetstream.streams.publishing.incoming import Incoming
 
 _ACK: Final = b"$JS.ACK."
@@ -78,6 +79,18 @@ def arrived_in(incoming: Incoming) -> Iterator[Arrived]:
                 begin = position + 1
     if begin < len(incoming):
         yield from _messages_in(incoming.part(begin, len(incoming)) if begin else incoming)
+
+
+def arrivals_of(
+    replies: Replies, subjects: list[bytes], headers: list[bytes], payloads: list[bytes]
+) -> Arrivals:
+    """The messages of an origin on the same server, whose numbers need not be read."""
+    arrivals, count = Arrivals(replies.consumer), len(replies)
+    arrivals.sequences, arrivals.timestamps_ns = replies.sequences, replies.timestamps_ns
+    arrivals.numbers = [*range(replies.number, replies.number + count)]
+    arrivals.subjects, arrivals.headers, arrivals.payloads = subjects, headers, payloads
+    arrivals.pending = replies.pending - count + 1
+    return arrivals
 
 
 def _messages_in(incoming: Incoming) -> Iterator[Arrivals]:

@@ -562,15 +562,20 @@ class Broker:
         self,
         account: Account,
         subjects: list[bytes],
-        replies: list[bytes],
+        replies: Sequence[bytes],
         headers: list[bytes],
         payloads: list[bytes],
         to: bytes,
     ) -> None:
         """Deliver messages of a stream, under their own subjects, to subscribers at `to`."""
+        route = account.index.match(to)
+        taker = route.plain[0].take_stored if len(route.plain) == 1 else None
+        if taker is not None and not route.groups and account.remote is None:
+            taker(subjects, replies, headers, payloads)
+            return
+        replies = [*replies]
         if account.remote is not None:
             account.remote.send_messages(subjects, replies, headers, payloads, to)
-        route = account.index.match(to)
         if len(route.plain) == 1 and not route.groups and not self.crowds.has_line(to):
             sub = route.plain[0]
             if sub.unchecked and not sub.client.congested and self.door.lets_all_pass(subjects):

@@ -5,7 +5,7 @@ and the counters that monitoring shows. The bytes in `out` go to the connection 
 loop (`headwater.server.core.out_buffers`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, Protocol, final
 
 from headwater.go.quoting import quote
@@ -91,6 +91,10 @@ Handler = Callable[["Client | None", bytes, bytes | None, int, bytes], bool | No
 BatchHandler = Callable[[list[bytes], list[bytes]], list[int] | None]
 
 
+# A handler of messages of a stream: it is called with subjects, replies, headers and payloads.
+StoredHandler = Callable[[list[bytes], Sequence[bytes], list[bytes], list[bytes]], object]
+
+
 @final
 class Subscription:
     """One SUB of one client, or a service of the server itself."""
@@ -107,6 +111,7 @@ class Subscription:
         "sid",
         "subject",
         "tail",
+        "take_stored",
         "unchecked",
     )
 
@@ -127,6 +132,8 @@ class Subscription:
         self.answer_all: BatchHandler | None = None
         # The inlet of a stream, if the subscription is that of a stream.
         self.ingest: Inlet | None = None
+        # Takes messages of a stream in columns, for a stream of this server that copies them.
+        self.take_stored: StoredHandler | None = None
         # Whether it is of the server itself, and gets messages of other servers as well.
         self.serves_peers = False
         # The part of a MSG line between the subject and the reply or the size.

@@ -10,13 +10,21 @@ stream then is.
 """
 
 from collections import deque
+from collections.abc import Sequence
 from typing import Final, final
 
 from headwater.base.ids import base62
 from headwater.base.sliced import Work
 from headwater.jetstream.api.documents import ErrorDocument, StreamSourceInfo
+from headwater.jetstream.consumers.replies import Replies
 from headwater.jetstream.copying import mirroring, sourcing
-from headwater.jetstream.copying.arrivals import Arrivals, Control, arrived_in
+from headwater.jetstream.copying.arrivals import (
+    Arrivals,
+    Arrived,
+    Control,
+    arrivals_of,
+    arrived_in,
+)
 from headwater.jetstream.copying.machine import Confirm, CopyMachine, Phase
 from headwater.jetstream.copying.origins import Origin
 from headwater.jetstream.copying.requests import Ask
@@ -61,6 +69,7 @@ class OriginRunner:
     __slots__ = (
         "_asks_later",
         "_confirms",
+        "_gathered",
         "_has_caught_up",
         "_inbox",
         "_ingest",
@@ -79,6 +88,8 @@ class OriginRunner:
         position = target.stream.positions.of(origin.index_name)
         self._machine = CopyMachine(origin, room.entropy, room.now_ns(), position)
         self._ingest = Ingest(self)
+        # Messages and controls of this turn, before those in the inlet.
+        self._gathered: list[Arrived] = []
         # The subscriptions for messages, and for the answer to a request.
         self._inbox: Subscription | None = None
         self._reply: Subscription | None = None
@@ -167,6 +178,7 @@ class OriginRunner:
         self._inbox = subscriptions.take_in(
             account, ask.deliver_subject, self._ingest, self._room.is_announced
         )
+        self._inbox.take_stored = self._take_stored
         account.interest_changed(ask.deliver_subject)
         self._send(ask)
 
@@ -226,13 +238,33 @@ class OriginRunner:
 
     # --- messages ------------------------------------------------------------------------------
 
+    def _take_stored(
+        self,
+        subjects: list[bytes],
+        replies: Sequence[bytes],
+        headers: list[bytes],
+        payloads: list[bytes],
+    ) -> None:
+        """Gather messages of a stream that is led here, behind those that came before them."""
+        incoming = self._room.broker.turn.open_inlet(self._ingest, None)
+        if not isinstance(replies, Replies):
+            incoming.add_stored(subjects, [*replies], headers, payloads)
+            return
+        if len(incoming):
+            self._gathered += arrived_in(self._ingest.take())
+            self._room.broker.turn.open_inlet(self._ingest, None)
+        self._gathered.append(arrivals_of(replies, subjects, headers, payloads))
+
     def process(self, inlet: Inlet) -> None:
         """Take the messages that have arrived in this turn."""
         incoming = inlet.take()
-        if self._is_closed or not len(incoming):
+        gathered, self._gathered = self._gathered, []
+        if len(incoming):
+            gathered += arrived_in(incoming)
+        if self._is_closed or not gathered:
             return
         machine, now_ns = self._machine, self._room.now_ns()
-        for arrived in arrived_in(incoming):
+        for arrived in gathered:
             if isinstance(arrived, Control):
                 confirm = machine.control(arrived, now_ns)
                 if confirm is not None:
