@@ -114,4 +114,5 @@ def test_without_a_defence_nothing_shows_while_nothing_fails(
     plant: Plant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant(monkeypatch)
-    run(2, CALM)
+    _, scenario = run(2, CALM)
+    assert scenario.published
