@@ -289,9 +289,7 @@ class OriginRunner:
             yield len(arrivals)
             return self._decide(arrivals, part, number)
 
-        self._target.request(
-            Request(deciding, part.refused, adds_messages=True)
-        )
+        self._target.request(Request(deciding, part.refused, adds_messages=True))
 
     def _pass_over(self, sequence: int) -> None:
         """Have a mirror give out sequences that its origin no longer has."""
@@ -307,9 +305,7 @@ class OriginRunner:
             proposal.outcome = part
             return proposal
 
-        self._target.request(
-            Request(deciding, part.refused, adds_messages=True)
-        )
+        self._target.request(Request(deciding, part.refused, adds_messages=True))
 
     def _begin_part(self) -> _Part:
         self._on_the_way += 1
