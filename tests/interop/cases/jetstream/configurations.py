@@ -11,7 +11,6 @@ topic and each request begins by removing what the one before it left.
 import json
 import re
 from collections.abc import Callable
-from itertools import filterfalse
 from typing import Final, cast
 
 from tests.interop.case import Catalogue
@@ -90,14 +89,6 @@ def document(reply: Reply) -> Document:
     return cast(Document, json.loads(reply["data"])) if is_wrapped else reply
 
 
-def copies(case: Document) -> bool:
-    """Whether a case needs a mirror or a source to work, which this server does not have yet."""
-    configs = [*case.get("streams", []), case["reply"].get("config", {})]
-    if case["operation"] == "update":
-        configs.append(case["request"])
-    return any(config.get("mirror") or config.get("sources") for config in configs)
-
-
 def slug(text: str) -> str:
     """A title as a word of a rule's id."""
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:SLUG_LENGTH_MAX].strip("-")
@@ -125,7 +116,7 @@ def add(
 
 
 for group in load(CONFIGS):
-    for case in filterfalse(copies, group["cases"]):
+    for case in group["cases"]:
         add(f"stream-{case['operation']}", case, Setup(group["server"], FLAGS), ask_for_stream)
 for group in load(CALLS):
     for case in group["cases"]:
