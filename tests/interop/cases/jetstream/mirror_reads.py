@@ -126,7 +126,7 @@ def mirror_itself(session: Session) -> Observation:
 
 @catalogue.case("js.mirror-read.alternates")
 def alternates(session: Session) -> Observation:
-    """INFO of origin and mirrors tells of the places to read in a cluster, and of none elsewhere."""
+    """INFO of origin and mirrors tells of the places to read in a cluster and only there."""
     js = mirrored(session, "RMALT", "a")
     new_mirror(js, "RMALT-N", "RMALT")
     infos = [told(js.info(name)) for name in ("RMALT", "RMALT-M", "RMALT-N")]

@@ -208,7 +208,7 @@ def duplicates(session: Session) -> Observation:
 
 @catalogue.case("js.source.duplicates-window")
 def duplicates_window(session: Session) -> Observation:
-    """In a stream with a duplicate window the second of two sourced messages with one id is lost."""
+    """The ids of sourced messages are known to a stream with a duplicate window."""
     js = with_origin(session, "SRCWIN-1")
     js.ack_text("SRCWIN-1.a", "x", {"Nats-Msg-Id": "same"})
     js.ack_text("SRCWIN-1.b", "y", {"Nats-Msg-Id": "other"})
@@ -461,16 +461,6 @@ def by_sequence(session: Session) -> Observation:
     state_in_time(js, "SRCGET-S", messages=2)
     read = [stored(js, "SRCGET-S", 1), js.direct("SRCGET-S", {"last_by_subj": "SRCGET.c"})]
     return with_origins(read)
-
-
-@catalogue.case("js.source.recreated-origin")
-def recreated_origin(session: Session) -> Observation:
-    """When an origin is made anew, its messages are new ones, whatever their sequences."""
-    js = with_origin(session, "SRCNEW", *"ab")
-    new_aggregate(js, "SRCNEW-S", "SRCNEW")
-    state_in_time(js, "SRCNEW-S", messages=2)
-    new_origin(js, "SRCNEW", *"cd")
-    return copied(js, "SRCNEW-S", messages=4)
 
 
 @catalogue.case("js.source.filter-changed")
