@@ -185,8 +185,8 @@ class CopyMachine:
         self._consumer = answer.name.encode(errors="surrogateescape")
         self._next_number = answer.delivered.consumer_seq + 1
         self.sequence = max(answer.delivered.stream_seq, self._position.sequence)
+        self._heard_ns = now_ns
         if not self.origin.is_mirrored:
-            self._heard_ns = now_ns
             self.identity = value_of(header, _STREAM_IDENTITY) or b"" if header else b""
         self._is_recreated = False
 
@@ -299,8 +299,10 @@ class CopyMachine:
         return self._heard_ns
 
     def info(self, now_ns: int) -> StreamSourceInfo:
-        """The document about the origin in the description of the stream."""
+        """The document about the origin in the description of the stream. As in nats-server, it has
+        the filter of a mirror once the origin was asked and something is known of it."""
         source = self.origin.source
+        is_known = bool(self._heard_ns or self.error or not self.origin.is_mirrored)
         return StreamSourceInfo(
             name=source.name,
             external=source.external,
@@ -308,7 +310,7 @@ class CopyMachine:
             seq=0 if self.origin.is_mirrored else self.sequence,
             active=max(now_ns - self._heard_ns, 0) if self._heard_ns else -1,
             error=self.error,
-            filter_subject=source.filter_subject,
+            filter_subject=source.filter_subject if is_known else "",
             subject_transforms=source.subject_transforms,
         )
 

@@ -76,7 +76,7 @@ def filtered(session: Session) -> Observation:
     js = with_origin(session, "MIRFILT", "a", "b", "a", "b", "a", "b")
     made = new_mirror(js, "MIRFILT-M", "MIRFILT", {"filter_subject": "MIRFILT.a"})
     seen = copied(js, "MIRFILT-M", messages=3)
-    return [made["config"], seen, origins_told(js, "MIRFILT-M")]
+    return [made, seen, origins_told(js, "MIRFILT-M")]
 
 
 @catalogue.case("js.mirror.filter-nothing")
