@@ -44,7 +44,7 @@ def publish_below(js: JetStreamClient, name: str, *subjects: str) -> None:
 
 
 def new_mirror(
-    js: JetStreamClient, name: str, origin: str, mirror: Config | None = None, **config: object
+    js: JetStreamClient, name: str, origin: str, mirror: Config | None = None, /, **config: object
 ) -> Reply:
     """The answer to the making of a mirror; `mirror` has the settings beside the origin's name."""
     js.api(f"STREAM.DELETE.{name}")

@@ -7,7 +7,7 @@ has answered.
 from typing import Any
 
 from tests.interop.case import Catalogue
-from tests.interop.copies import new_aggregate, new_mirror, publish_below, told, with_origin
+from tests.interop.copies import new_aggregate, new_mirror, publish_below, with_origin
 from tests.interop.jetstream import JETSTREAM, Body, JetStreamClient, Reply
 from tests.interop.messages import direct_batch, state_in_time
 from tests.interop.observation import Observation
@@ -104,7 +104,7 @@ def inherited(session: Session) -> Observation:
 
 @catalogue.case("js.mirror-read.forbidden")
 def forbidden(session: Session) -> Observation:
-    """Where the origin allows no direct reads, nobody answers, its mirror neither."""
+    """No mirror answers for an origin that allows no direct reads."""
     js = with_origin(session, "RMNO", "a")
     made = new_mirror(js, "RMNO-M", "RMNO", mirror_direct=True)
     state_in_time(js, "RMNO-M", messages=1)
@@ -129,10 +129,8 @@ def alternates(session: Session) -> Observation:
     """INFO of origin and mirrors tells of the places to read in a cluster and only there."""
     js = mirrored(session, "RMALT", "a")
     new_mirror(js, "RMALT-N", "RMALT")
-    infos = [told(js.info(name)) for name in ("RMALT", "RMALT-M", "RMALT-N")]
-    return [
-        sorted(info.get("alternates", []), key=lambda each: str(each["name"])) for info in infos
-    ]
+    names = ("RMALT", "RMALT-M", "RMALT-N")
+    return [sorted(js.info(name).get("alternates", []), key=str) for name in names]
 
 
 @catalogue.case("js.mirror-read.alternates-left")
@@ -204,7 +202,7 @@ def chain(session: Session) -> Observation:
 
 @catalogue.case("js.mirror-read.later")
 def later(session: Session) -> Observation:
-    """What is published later is read from the mirror as from the origin."""
+    """Messages that are published later are read from the mirror as from the origin."""
     js = mirrored(session, "RMLATE", "a")
     publish_below(js, "RMLATE", "b")
     state_in_time(js, "RMLATE-M", messages=2)

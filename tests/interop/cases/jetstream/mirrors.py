@@ -7,6 +7,7 @@ from tests.interop.copies import (
     copied,
     moments,
     new_mirror,
+    new_origin,
     origins_told,
     publish_below,
     told,
@@ -375,13 +376,16 @@ def republish(session: Session) -> Observation:
     return watch.take(1)
 
 
-@catalogue.case("js.mirror.work-queue")
-def work_queue(session: Session) -> Observation:
-    """A mirror empties a work queue: what it has copied is done."""
+@catalogue.case("js.mirror.retention")
+def retention(session: Session) -> Observation:
+    """A mirror is a consumer of a work queue and an interest: what it has copied is done."""
     js = with_origin(session, "MIRWORK", *"abc", retention="workqueue")
-    made = new_mirror(js, "MIRWORK-M", "MIRWORK")
-    seen = copied(js, "MIRWORK-M", messages=3)
-    return [made, seen, state_in_time(js, "MIRWORK", messages=0)]
+    new_origin(js, "MIRINT", retention="interest")
+    made = [new_mirror(js, f"{name}-M", name) for name in ("MIRWORK", "MIRINT")]
+    js.wait_until(lambda: bool(js.state("MIRINT")["consumer_count"] == 1))
+    publish_below(js, "MIRINT", *"abc")
+    seen = [copied(js, name, messages=3) for name in ("MIRWORK-M", "MIRINT-M")]
+    return [made, seen, [state_in_time(js, name, messages=0) for name in ("MIRWORK", "MIRINT")]]
 
 
 @catalogue.case("js.mirror.missing-origin")
@@ -412,16 +416,6 @@ def deleted_origin(session: Session) -> Observation:
     config = js.info("MIRGONE-M")["config"]["mirror"]
     js.api("STREAM.DELETE.MIRGONE-M")
     return [kept, config]
-
-
-@catalogue.case("js.mirror.interest")
-def interest(session: Session) -> Observation:
-    """A mirror is an interest: its origin keeps messages until they are copied."""
-    js = with_origin(session, "MIRINT", retention="interest")
-    new_mirror(js, "MIRINT-M", "MIRINT")
-    js.wait_until(lambda: bool(js.state("MIRINT")["consumer_count"] == 1))
-    publish_below(js, "MIRINT", *"ab")
-    return [copied(js, "MIRINT-M", messages=2), state_in_time(js, "MIRINT", messages=0)]
 
 
 @catalogue.case("js.mirror.sealed")

@@ -72,7 +72,7 @@ def times(session: Session) -> Observation:
     original = js.api("STREAM.MSG.GET.SRCTIME", {"seq": 1})["message"]["time"]
     new_aggregate(js, "SRCTIME-S", "SRCTIME")
     state_in_time(js, "SRCTIME-S", messages=1)
-    return js.api("STREAM.MSG.GET.SRCTIME-S", {"seq": 1})["message"]["time"] == original
+    return bool(js.api("STREAM.MSG.GET.SRCTIME-S", {"seq": 1})["message"]["time"] == original)
 
 
 @catalogue.case("js.source.filter")
@@ -155,7 +155,7 @@ def start_time(session: Session) -> Observation:
 
 @catalogue.case("js.source.gaps")
 def gaps(session: Session) -> Observation:
-    """What the origin has lost before leaves no gap here."""
+    """Messages that the origin has lost before leave no gaps here."""
     js = with_origin(session, "SRCGAP", *"abcdef")
     js.api("STREAM.PURGE.SRCGAP", {"seq": 3})
     js.api("STREAM.MSG.DELETE.SRCGAP", {"seq": 5})
@@ -281,23 +281,16 @@ def counters_own(session: Session) -> Observation:
     return [ack, copied(js, "SRCADD-S", messages=3)]
 
 
-@catalogue.case("js.source.work-queue")
-def work_queue(session: Session) -> Observation:
-    """A source empties a work queue: what is copied is done there."""
+@catalogue.case("js.source.retention")
+def retention(session: Session) -> Observation:
+    """A source is a consumer of a work queue and an interest: what is copied is done."""
     js = with_origin(session, "SRCWORK", *"abc", retention="workqueue")
-    new_aggregate(js, "SRCWORK-S", "SRCWORK")
-    seen = copied(js, "SRCWORK-S", messages=3)
-    return [seen, state_in_time(js, "SRCWORK", messages=0)]
-
-
-@catalogue.case("js.source.interest")
-def interest(session: Session) -> Observation:
-    """A source is an interest: what is published is kept until it is copied."""
-    js = with_origin(session, "SRCINT", retention="interest")
-    new_aggregate(js, "SRCINT-S", "SRCINT")
-    js.wait_until(lambda: js.state("SRCINT")["consumer_count"] == 1)
-    publish_below(js, "SRCINT", *"ab")
-    return [copied(js, "SRCINT-S", messages=2), state_in_time(js, "SRCINT", messages=0)]
+    new_origin(js, "SRCINT", retention="interest")
+    new_aggregate(js, "SRCRET-S", "SRCWORK", "SRCINT")
+    js.wait_until(lambda: bool(js.state("SRCINT")["consumer_count"] == 1))
+    publish_below(js, "SRCINT", *"de")
+    seen = merged(js, "SRCRET-S", messages=5)
+    return [seen, [state_in_time(js, name, messages=0) for name in ("SRCWORK", "SRCINT")]]
 
 
 @catalogue.case("js.source.chain")
@@ -434,7 +427,7 @@ def republish(session: Session) -> Observation:
     new_aggregate(js, "SRCAGAIN-S", "SRCAGAIN", republish={"src": ">", "dest": "again.>"})
     watch = js.watch(session, "again.SRCAGAIN.>")
     publish_below(js, "SRCAGAIN", "a")
-    return with_origins(watch.take(1))
+    return [with_origins(each) for each in watch.take(1)]
 
 
 @catalogue.case("js.source.restart", own_server=True)
@@ -460,7 +453,7 @@ def by_sequence(session: Session) -> Observation:
     new_aggregate(js, "SRCGET-S", "SRCGET", allow_direct=True)
     state_in_time(js, "SRCGET-S", messages=2)
     read = [stored(js, "SRCGET-S", 1), js.direct("SRCGET-S", {"last_by_subj": "SRCGET.c"})]
-    return with_origins(read)
+    return [with_origins(each) for each in read]
 
 
 @catalogue.case("js.source.filter-changed")

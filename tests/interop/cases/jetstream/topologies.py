@@ -14,13 +14,11 @@ from tests.interop.case import Catalogue
 from tests.interop.cases.nats_py import ANSWER_S_MAX, connect, refusal, run
 from tests.interop.copies import (
     Config,
-    by_subject,
     copied,
     new_aggregate,
     new_mirror,
     sources_of,
     told,
-    with_origins,
 )
 from tests.interop.jetstream import JETSTREAM, JetStreamClient, jetstream
 from tests.interop.messages import new_stream, state_in_time
@@ -63,7 +61,7 @@ def origin_bucket(name: str, target: str, keys: str = ">", stream: str = "") -> 
 
 
 def with_client(session: Session, program: Program) -> Observation:
-    """What a program of nats-py sees."""
+    """The observations of a program of nats-py."""
 
     async def script() -> Observation:
         client = await connect(session, [])
@@ -151,7 +149,7 @@ def aggregate_of_keys(session: Session) -> Observation:
 
 @catalogue.case("js.topology.aggregate-writable")
 def aggregate_writable(session: Session) -> Observation:
-    """What is put into a writable aggregate is in it alone; the origin's next value replaces it."""
+    """Values put into a writable aggregate are in it alone; the origin's next one replaces them."""
     js = jetstream(session)
     new_bucket(js, "toprw", a="1", b="2")
     settings = bucket_settings(subjects=["$KV.toprwagg.>"])
@@ -197,12 +195,12 @@ def aggregate_watch(session: Session) -> Observation:
     state_in_time(js, "KV_topwatchagg", messages=1)
 
     async def program(js: JetStreamContext) -> Observation:
-        watcher = await (await js.key_value("topwatchagg")).watchall()
+        watcher: Any = await (await js.key_value("topwatchagg")).watchall()
         seen: list[Observation] = []
         for value in (b"2", b"3"):
             await (await js.key_value("topwatch")).put("b", value)
         while len(seen) < 4:
-            entry: Any = await watcher.updates(timeout=ANSWER_S_MAX)
+            entry = await watcher.updates(timeout=ANSWER_S_MAX)
             seen.append(entry and [entry.key, entry.value.decode(), entry.operation])
         await watcher.stop()
         return [each for each in seen if each is not None]
@@ -332,9 +330,9 @@ def promotion(session: Session) -> Observation:
     js.api("STREAM.DELETE.KV_toplost")
     updated = told(js.update("MIRROR_toplost", **bucket_settings(subjects=["$KV.toplost.>"])))
     acks = [js.ack_text("$KV.toplost.c", "3"), js.ack_text("$KV.toplost.a", "4")]
-    seen = [updated, acks, copied(js, "MIRROR_toplost", messages=3)]
+    found = copied(js, "MIRROR_toplost", messages=3)
     js.api("STREAM.DELETE.MIRROR_toplost")
-    return seen
+    return [updated, acks, found]
 
 
 @catalogue.case("js.topology.contradiction")
@@ -344,7 +342,7 @@ def contradiction(session: Session) -> Observation:
     new_bucket(js, "topcon")
     source = origin_bucket("topcon", "topconagg")
     made = new_aggregate(js, "KV_topconagg", source, **bucket_settings(deny_purge=True))
-    return made.get("error")
+    return [made.get("error")]
 
 
 @catalogue.case("js.topology.two-levels")
@@ -354,7 +352,7 @@ def two_levels(session: Session) -> Observation:
     new_bucket(js, "topleaf", a="1")
     new_aggregate(js, "KV_topmid", origin_bucket("topleaf", "topmid"), **read_only())
     new_aggregate(js, "KV_toproot", origin_bucket("topmid", "toproot"), **read_only())
-    return with_origins(by_subject(copied(js, "KV_toproot", messages=1)[0]))
+    return copied(js, "KV_toproot", messages=1)
 
 
 @catalogue.case("js.topology.missing-key")
