@@ -15,6 +15,7 @@ from headwater.jetstream.api.documents import ErrorDocument, Response
 from headwater.jetstream.api.operation import Operation, Request
 from headwater.jetstream.api.router import find_operation
 from headwater.jetstream.api.streams import StreamApi
+from headwater.jetstream.config.stream_config import ReadConsistency, StreamConfig
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.meta.assignments import StreamAssignment
 from headwater.jetstream.meta.records import AnswerTo
@@ -54,7 +55,8 @@ TRIED_BYTES_MAX: Final = 16 * 1024
 _CREATE: Final = "STREAM.CREATE."
 _CONSUMER: Final = "CONSUMER."
 _PULL: Final = "CONSUMER.MSG.NEXT."
-_DIRECT: Final = ("DIRECT.GET.", "DIRECT_LEADER.GET.")
+_DIRECT_GET: Final = "DIRECT.GET."
+_DIRECT: Final = (_DIRECT_GET, "DIRECT_LEADER.GET.")
 
 
 class Links(Protocol):
@@ -137,8 +139,10 @@ class RequestRouter:
         stream_name = _unattended_stream(name)
         if stream_name is not None:
             there = self._meta.assignments.get(call.account.name, stream_name)
-            # Without the stream there is no responder.
-            return there is not None and self._to_stream(call, there, tries)
+            # Without the stream, or without direct reads of it, there is no responder.
+            if there is None or not _answers(there.config, name):
+                return False
+            return self._to_stream(call, there, tries)
         found = find_operation(name)
         if found is None:
             return False
@@ -318,3 +322,10 @@ def _unattended_stream(name: str) -> str | None:
         if name.startswith(prefix):
             return name[len(prefix) :].partition(".")[0]
     return None
+
+
+def _answers(config: StreamConfig, name: str) -> bool:
+    """Whether the leader of a stream answers a pull or a direct read."""
+    if name.startswith(_PULL) or config.read_consistency is not ReadConsistency.DEFAULT:
+        return True
+    return name.startswith(_DIRECT_GET) and config.allow_direct

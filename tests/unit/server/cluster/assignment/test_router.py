@@ -17,6 +17,16 @@ def test_every_server_answers_once_for_every_stream() -> None:
         assert reply["error"]["err_code"] == 10059
 
 
+def test_every_server_says_at_once_that_nobody_answers_a_direct_read() -> None:
+    world = AgreeingCluster()
+    world.create("s1", "S", allow_direct=False)
+    for name in world.nodes:
+        for call in ("DIRECT.GET.S", "DIRECT.GET.S.s", "DIRECT_LEADER.GET.S", "DIRECT.GET.NONE"):
+            asker = world.client(name, headers=True, no_responders=True)
+            line = f"SUB i 1\r\nPUB $JS.API.{call} i 0\r\n\r\n"
+            assert b"NATS/1.0 503" in asker.ask(line.encode())
+
+
 def test_a_cluster_without_a_leader_says_so() -> None:
     world = AgreeingCluster()
     world.stop("s2")
