@@ -29,43 +29,35 @@ from headwater.jetstream.api.keepers import ApiSettings
 from headwater.jetstream.api.message_get import (
     LEVEL_REQUIRED,
     awaited_sequence,
-    get_direct,
-    get_direct_by_subject,
-    get_last,
     session_block,
 )
 from headwater.jetstream.api.operation import Operation, Request, Requested, SetRequested
 from headwater.jetstream.api.router import find_operation
 from headwater.jetstream.api.streams import STREAM_OPERATIONS, StreamApi, not_deleted
 from headwater.jetstream.config.api_level import exceeds_level
-from headwater.jetstream.config.stream_config import ReadConsistency, StreamConfig
+from headwater.jetstream.config.stream_config import StreamConfig
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.header_names import REQUIRED_API_LEVEL
 from headwater.jetstream.proposal import Answered, Proposal
 from headwater.jetstream.records import Record, StreamSetRecord
-from headwater.jetstream.streams.stream import Stream
 from headwater.server.core.accounts import Account
 from headwater.server.core.client import Client, Handler
 from headwater.server.core.holding import Deferred
 from headwater.server.core.own_subscriptions import OwnSubscriptions
 from headwater.server.streams.advisories import Advisories
 from headwater.server.streams.copying.mirror_reads import MirrorReads
-from headwater.server.streams.many_replies import ManyReplies
+from headwater.server.streams.direct_reads import DIRECT_GET_SUBJECT, DirectReads
 from headwater.server.streams.repair_waits import ReplyTo, awaiting_repair
 from headwater.server.streams.requests import Request as StreamRequest
 from headwater.server.streams.routing import Call, ListGathering, Listing, Routing, Source
 from headwater.server.streams.runners import StreamRunners
 from headwater.server.streams.stream_set_runner import StreamSetRunner
 from headwater.store.errors import DamagedMessageError, StoreError
-from headwater.subjects.grammar import FULL, STAR
 from headwater.wire.headers import value_of
-
-# Sends the reply to a call, if it has one, and publishes an advisory of it if the flag is set.
 
 API_PREFIX: Final = b"$JS.API."
 _DIRECT_GET: Final = "DIRECT.GET"
 _DIRECT_LEADER_GET: Final = "DIRECT_LEADER.GET"
-_DIRECT_GET_SUBJECT: Final = API_PREFIX + _DIRECT_GET.encode() + b"."
 _MSG_GET: Final = "STREAM.MSG.GET."
 # Calls that change the messages, the configuration or the consumers of a stream.
 _CHANGES: Final = (
@@ -131,13 +123,14 @@ class ApiService:
         "_deferred",
         "_domain",
         "_is_stopped",
+        "_mirrors",
+        "_reads",
         "_runners",
         "_scheduler",
         "_stream_set",
         "_subscriptions",
         "changed",
         "lists",
-        "mirrors",
         "routing",
     )
 
@@ -158,14 +151,15 @@ class ApiService:
         self._advisories = advisories
         self._domain = domain
         self._apis: dict[str, StreamApi] = {}
+        self._reads = DirectReads(runners, self._apis, mirrors)
+        # The mirrors that answer direct reads of their origins.
+        self._mirrors = mirrors
         self._deferred = Deferred(self._broker.holding, DEFERRED_MAX, DEFERRED_BYTES_MAX)
         self._is_stopped = False
         # There on a server of a cluster: another server may have to answer a call.
         self.routing: Routing | None = None
         # Likewise there: other servers describe streams of a list.
         self.lists: ListGathering | None = None
-        # The mirrors that answer direct reads of their origins.
-        self.mirrors = mirrors
         # Called when a request has changed a stream or its consumers, before its reply.
         self.changed: Callable[[], object] = lambda: None
 
@@ -174,7 +168,7 @@ class ApiService:
         answer = self._system_handler(account) if is_system else self._handler(account)
         sub = self._subscriptions.serve(account, API_PREFIX + b">", answer)
         if not is_system:
-            sub.answer_all = partial(self._answer_lasts, account)
+            sub.answer_all = partial(self._reads.answer_lasts, account)
         if self._domain:
             prefix = b"$JS.%b.API." % self._domain.encode()
             for family, plain in _MAPPED:
@@ -255,9 +249,9 @@ class ApiService:
 
     def _has_mirror_answer(self, call: Call) -> bool:
         """Whether a mirror here answers a direct read of an origin that is led elsewhere."""
-        _, is_read, rest = call.subject.partition(_DIRECT_GET_SUBJECT)
+        _, is_read, rest = call.subject.partition(DIRECT_GET_SUBJECT)
         origin = rest.partition(b".")[0].decode(errors="surrogateescape")
-        return bool(is_read) and self.mirrors.takes(call.account.name, origin)
+        return bool(is_read) and self._mirrors.takes(call.account.name, origin)
 
     def answer_here(self, call: Call) -> bool:
         """Answer a call. Returns False if it is for a stream or a consumer that is not there."""
@@ -680,60 +674,6 @@ class ApiService:
             runner.pull(consumer, reply, body)
         return True
 
-    def _answer_lasts(
-        self, account: Account, subjects: list[bytes], replies: list[bytes]
-    ) -> list[int] | None:
-        """Answer direct reads of the last message of a subject, as readers of buckets send them.
-
-        Returns the positions of the reads that have no stream. Returns None, and answers none, if
-        one of the requests is of another kind: each is then answered by itself, in the same words.
-        """
-        size = len(_DIRECT_GET_SUBJECT)
-        asked = [
-            subject[size:].partition(b".")
-            for subject in subjects
-            if subject.startswith(_DIRECT_GET_SUBJECT)
-        ]
-        if len(asked) != len(subjects) or not all(
-            key and STAR not in key and FULL not in key for _, _, key in asked
-        ):
-            return None
-        broker = self._broker
-        broker.turn.decide_gathered()
-        streams = {
-            name: self._direct_stream(account, name.decode(errors="surrogateescape"), "DIRECT")
-            for name in {name for name, _, _ in asked}
-        }
-        if any(
-            stream and self._runners.is_held(account.name, stream.name)
-            for stream in streams.values()
-        ):
-            return None
-        unanswered = [number for number, each in enumerate(asked) if streams[each[0]] is None]
-        if unanswered:
-            replies = [
-                reply
-                for reply, each in zip(replies, asked, strict=True)
-                if streams[each[0]] is not None
-            ]
-        try:
-            found = [get_last(stream, key) for name, _, key in asked if (stream := streams[name])]
-        except DamagedMessageError:
-            return None
-        if found:
-            blocks, payloads = zip(*found, strict=True)
-            broker.send_replies(account, replies, payloads, blocks)
-        return unanswered
-
-    def _direct_stream(self, account: Account, name: str, call: str) -> Stream | None:
-        """The stream that answers a kind of direct read, if it is there and allows the read; a
-        mirror may answer in its place."""
-        api = self._apis.get(account.name)
-        stream = None if api is None else api.account.streams.get(name)
-        if stream is not None and stream.config.read_consistency is ReadConsistency.DEFAULT:
-            stream = stream if call == "DIRECT" and stream.config.allow_direct else None
-        return self.mirrors.choose(account.name, name, stream) if call == "DIRECT" else stream
-
     def _answer_direct(
         self,
         account: Account,
@@ -746,7 +686,7 @@ class ApiService:
         """Answer a direct read. Returns False if no stream answers it."""
         call, _, rest = name.partition(".GET.")
         stream_name, _, subject = rest.partition(".")
-        stream = self._direct_stream(account, stream_name, call)
+        stream = self._reads.find_stream(account, stream_name, call)
         if stream is None:
             return False
         if reply is None:
@@ -758,39 +698,12 @@ class ApiService:
             def begin(finish: Callable[[], None]) -> None:
                 def read() -> None:
                     finish()
-                    self._read(account, stream, subject, reply, body)
+                    self._reads.send(account, stream, subject, reply, body)
 
                 self._when_complete(account, stream.name, body, read)
 
             self._deferring(source, len(body), begin)
         return True
-
-    def _read(
-        self, account: Account, stream: Stream, subject: str, reply: bytes, body: bytes
-    ) -> None:
-        """Send the messages that a direct read asks for."""
-        max_pending = self._broker.buffers.max_pending
-        if subject:
-            key = subject.encode(errors="surrogateescape")
-            begin = partial(get_direct_by_subject, stream, key, body, max_pending)
-        else:
-            begin = partial(get_direct, stream, body, max_pending)
-        ManyReplies(
-            self._broker,
-            self._scheduler,
-            self._runners.slices,
-            account,
-            reply,
-            begin(),
-            lambda: self._is_there(account, stream),
-            lambda: not self._runners.is_held(account.name, stream.name),
-            begin,
-        ).send()
-
-    def _is_there(self, account: Account, stream: Stream) -> bool:
-        """Whether a stream has not been deleted meanwhile."""
-        api = self._apis.get(account.name)
-        return api is not None and api.account.streams.get(stream.name) is stream
 
     def _send(self, account: Account, subject: bytes, payload: bytes, header: bytes = b"") -> None:
         self._broker.send(account, subject, None, payload, header)
