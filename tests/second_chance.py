@@ -17,7 +17,7 @@ from typing import Final
 LAST_FAILED: Final = Path(".pytest_cache/v/cache/lastfailed")
 TESTS_FAILED: Final = 1
 # More failures than this have a cause in common, and none of them is luck.
-FAILURES_MAX: Final = 3
+FAILURES_MAX: Final = 8
 
 
 def failed_tests() -> list[str]:
