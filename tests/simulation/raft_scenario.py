@@ -347,12 +347,13 @@ class Run:
                 self._settle_doubts()
             cluster.run(cluster.now_ns + DOUBT_NS + 5 * S)
             leaders = [node for node in cluster.leaders() if node.is_ready]
+            newest = max(cluster.nodes(), key=lambda node: node.log.last_index).membership
             if not leaders and any(
-                not node.may_vote and node.name not in node.membership.electors()
-                for node in cluster.nodes()
+                not node.may_vote and node.membership != newest for node in cluster.nodes()
             ):
-                # A member that has forgotten does not know that it is a voter by now: the loss is
-                # an operator's matter, as that of a member that does not come back.
+                # A member that has forgotten does not know the members by now, nor that it is
+                # needed: the loss is an operator's matter, as that of a member that does not come
+                # back.
                 self.faults["stuck"] = 1
                 return
         demand(len(leaders) == 1, f"liveness: {[node.name for node in leaders]} lead")
