@@ -41,6 +41,7 @@ from headwater.jetstream.records import (
 )
 from headwater.jetstream.streams import recovery, removed_ids
 from headwater.jetstream.streams.dedupe import DedupeWindow, id_in
+from headwater.jetstream.streams.digests import Digests
 from headwater.jetstream.streams.effects import BeyondLimits, Shown, effects_of, may_roll_up
 from headwater.jetstream.streams.file import encode_body
 from headwater.jetstream.streams.host import Host
@@ -95,6 +96,8 @@ class Stream(StreamView):
         )
         self.removals = Removals(self, self.dedupe, self.scheduling, self.consumers)
         self.due = DueWork(self, self.dedupe, self.scheduling, self.publishing)
+        # Of a replica: formed as its entries are applied.
+        self.digests: Digests | None = None
         self._configure(config)
         log.caller_entries = self._entries_to_keep
         log.queue_journal()

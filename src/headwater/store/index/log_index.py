@@ -21,6 +21,7 @@ from headwater.store.index.expiry import COUNT_MAX
 from headwater.store.index.index_snapshot import IndexSnapshot
 from headwater.store.index.segment_index import STRETCH_MIN, Footer, SegmentIndex, decode_footer
 from headwater.store.index.subject_table import NO_SEQUENCE, SubjectTable
+from headwater.store.index.tally import Tally
 
 __all__ = ["NO_SEQUENCE", "Footer", "LogIndex", "SegmentIndex", "SubjectTable", "decode_footer"]
 
@@ -90,6 +91,7 @@ class LogIndex:
         "removals",
         "segments",
         "subjects",
+        "tally",
     )
 
     def __init__(self, first_sequence: int) -> None:
@@ -108,6 +110,8 @@ class LogIndex:
         self.removals: Removals | None = None
         # A snapshot that is not complete yet.
         self._snapshot: IndexSnapshot | None = None
+        # Counts what is stored and what leaves, if replicas compare it.
+        self.tally: Tally | None = None
 
     @classmethod
     def loaded(cls, segments: list[SegmentIndex], tables: list[list[bytes]]) -> "LogIndex":
@@ -449,6 +453,8 @@ class LogIndex:
 
         Subjects and totals are updated once, not for each message.
         """
+        if self.tally is not None:
+            self.tally.remove(sequences)
         if len(sequences) < DELETED_TOGETHER_MIN:
             for sequence in sequences:
                 self.delete(sequence)

@@ -400,6 +400,8 @@ class FileLog(MessageLog):
             raise self.availability.failed("append", error) from error
         sizes = message_sizes(batch, lengths)
         self.index.append(offset, lengths, batch.subjects, batch.timestamps_ns, sizes)
+        if self.index.tally is not None:
+            self.index.tally.store(data, lengths)
         if batch.expiries_ns:
             self.note_expiries(first, batch.expiries_ns)
         if self.segments.waiting_bytes >= WAITING_BYTES_MAX:

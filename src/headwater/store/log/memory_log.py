@@ -81,6 +81,8 @@ class MemoryLog(MessageLog):
         index.append(len(segment.offsets) + 1, ones, batch.subjects, batch.timestamps_ns, sizes)
         self._headers[segment.first_sequence] += batch.headers
         self._payloads[segment.first_sequence] += batch.payloads
+        if index.tally is not None:
+            index.tally.store_contents((batch.headers, batch.payloads))
         if batch.expiries_ns:
             self.note_expiries(first, batch.expiries_ns)
         return first
