@@ -26,10 +26,15 @@ from headwater.store.log.file_log import FileLog
 
 
 def note_applied(stream: Stream, place: int) -> None:
-    """Note that the log of a stream has the effects of the replicated log up to a place."""
+    """Note that the log of a stream has the effects of the replicated log up to a place, and of
+    nothing behind it."""
     log = stream.log
-    if isinstance(log, FileLog) and not log.offline:
+    if isinstance(log, FileLog):
+        if log.offline:
+            return
         log.applied_entry = place
+    if stream.digests is not None:
+        stream.digests.applied(place)
 
 
 @final

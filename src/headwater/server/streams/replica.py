@@ -19,6 +19,7 @@ from headwater.jetstream.records import Skipped
 from headwater.jetstream.snapshots.chunks import SnapshotError
 from headwater.jetstream.snapshots.reader import SnapshotReader
 from headwater.jetstream.snapshots.writer import SnapshotWriter, read_header
+from headwater.jetstream.streams.digests import Digests
 from headwater.jetstream.streams.stream import Stream
 from headwater.raft.entry import Entry, EntryKind
 from headwater.server.streams.follower import StreamFollower, note_applied
@@ -191,6 +192,7 @@ class StreamReplica:
         "applied_index",
         "consensus",
         "damage_found",
+        "digest_formed",
         "follower",
         "identity",
         "leader",
@@ -225,11 +227,26 @@ class StreamReplica:
         self.leader = ""
         # Called when a read finds a message that this replica cannot read.
         self.damage_found: Callable[[StreamReplica], object] = lambda _: None
+        # Called when there is another digest to be compared.
+        self.digest_formed: Callable[[StreamReplica], object] = lambda _: None
         # Called when the replica has another leader.
         self.role_told: Callable[[StreamReplica], object] = lambda _: None
         self.runner: StreamRunner | None = None
         self.quorum: Quorum | None = None
         self.follower: StreamFollower | None = self._new_follower()
+        self._begin_digests()
+
+    def _begin_digests(self) -> None:
+        """Form digests of the entries from here on."""
+        self.stream.digests = Digests(
+            self.stream.log, self.applied_index, lambda: self.digest_formed(self)
+        )
+
+    def _end_digests(self) -> None:
+        """Form no digest of a state that entries are not applied to any more."""
+        if self.stream.digests is not None:
+            self.stream.digests.end()
+            self.stream.digests = None
 
     def watch_damage(self) -> None:
         """Tell of messages that cannot be read, also of those that were found before this."""
@@ -274,6 +291,10 @@ class StreamReplica:
         """Apply committed entries. Returns the place up to which everything is applied by now."""
         if self.consensus is None:
             return 0
+        if (digests := self.stream.digests) is not None:
+            for entry in entries:
+                if entry.kind is not EntryKind.DATA:
+                    digests.pass_over(entry.index)
         if self.follower is not None:
             self.applied_index = self.follower.apply(
                 (entry.index, entry.data if entry.kind is EntryKind.DATA else b"")
@@ -372,6 +393,7 @@ class StreamReplica:
         """Have a state to which entries are not applied any more."""
         if self.follower is not None:
             self.follower.finish_work()
+        self._end_digests()
         self.must_refill = True
         self.applied_index = 0
 
@@ -393,9 +415,11 @@ class StreamReplica:
             stream.log.is_partial = False
         if self.follower is not None:
             self.follower.end()
+        self._end_digests()
         self.stream, self.applied_index, self.must_refill = stream, index, False
         self._log = stream.log
         self.follower = self._new_follower()
+        self._begin_digests()
         self.watch_damage()
 
     def discard_snapshot(self) -> None:
@@ -438,6 +462,7 @@ class StreamReplica:
             self.follower = None
         if isinstance(self.stream.log, FileLog):
             self.stream.log.losses.damage.unwatch()
+        self._end_digests()
         self.quorum = None
         self.runner = None
         if self.consensus is not None:

@@ -97,6 +97,7 @@ class AssignedStreams:
         "_unanswered",
         "_unanswered_updates",
         "damage_found",
+        "digest_formed",
         "meta_changed",
         "servers_changed",
     )
@@ -136,6 +137,8 @@ class AssignedStreams:
         self._unanswered_updates: dict[bytes, AnswerTo] = {}
         # Called when a replica cannot read a message.
         self.damage_found: Callable[[StreamReplica], object] = lambda _: None
+        # Called when a replica has digests to be compared, with another leader too.
+        self.digest_formed: Callable[[StreamReplica], object] = lambda _: None
         # Called when the meta group has applied a record, or has another leader.
         self.meta_changed: Callable[[], object] = lambda: None
         # Called when a stream may lack a server, with the name of a server that was removed.
@@ -271,12 +274,14 @@ class AssignedStreams:
         replica.consensus = self._driver
         replica.role_told = self._role_told
         replica.damage_found = self.damage_found
+        replica.digest_formed = self.digest_formed
         replica.watch_damage()
         mode = self._files.group_mode_of(replica.stream.config)
         self._driver.add_group(replica.identity, mode, members, replica)
 
     def _role_told(self, replica: StreamReplica) -> None:
         """Answer the creation of a stream when it has its first leader."""
+        self.digest_formed(replica)
         if replica.is_leading:
             self._led_since.setdefault(replica.identity, self._now_ns())
         else:

@@ -19,6 +19,7 @@ from headwater.runtime.environment import Scheduler
 from headwater.server.cluster.assignment.adoption import Adoption
 from headwater.server.cluster.assignment.answers import ANONYMOUS, OrderedAnswers, client_of
 from headwater.server.cluster.assignment.assigned_streams import AssignedStreams
+from headwater.server.cluster.assignment.comparison import ReplicaComparison
 from headwater.server.cluster.assignment.elections import Elections
 from headwater.server.cluster.assignment.group_states import GroupStates
 from headwater.server.cluster.assignment.handovers import Handovers
@@ -31,7 +32,13 @@ from headwater.server.cluster.assignment.stream_lists import LISTS, StreamLists
 from headwater.server.cluster.assignment.system_requests import SystemRequests
 from headwater.server.cluster.assignment.usage import UsageReports
 from headwater.server.cluster.consensus.driver import ConsensusDriver
-from headwater.server.cluster.consensus.notices import DESCRIPTION, MEMBERS, STREAMS
+from headwater.server.cluster.consensus.notices import (
+    DESCRIPTION,
+    DIGESTS,
+    MEMBERS,
+    REFILL,
+    STREAMS,
+)
 from headwater.server.core.accounts import Accounts
 from headwater.server.log import Log
 from headwater.server.streams.host import StreamHost
@@ -58,6 +65,7 @@ class ClusterStreams:
         "_own",
         "adoption",
         "assigned",
+        "comparison",
         "elections",
         "groups",
         "handovers",
@@ -116,13 +124,7 @@ class ClusterStreams:
             self.assigned.leader_of,
         )
         self.handovers = Handovers(described.name, meta, driver, self.requests.candidates)
-        self.system = SystemRequests(
-            meta,
-            self.handovers,
-            self.requests.candidates,
-            lambda account: accounts.get(account) is not None,
-            lambda: host.is_strict,
-        )
+        self.system = self._new_system(host)
         self.router = self._new_router(described.name, host, links, scheduler)
         self.groups = GroupStates(
             described.cluster,
@@ -139,6 +141,9 @@ class ClusterStreams:
         self.repairs = MessageRepairs(
             described.name, driver, links.send_catch_up, host.streams.replicas, scheduler, log
         )
+        self.comparison = ReplicaComparison(
+            described.name, driver, host.streams.replicas, scheduler, log
+        )
         self._connect(host, encode_record(described))
 
     def _new_lists(
@@ -152,6 +157,16 @@ class ClusterStreams:
         leader_of, is_alive = self.assigned.leader_of, self._driver.is_alive
         return StreamLists(
             described, host, self.meta, leader_of, is_alive, links, entropy, scheduler
+        )
+
+    def _new_system(self, host: StreamHost) -> SystemRequests:
+        accounts = self._accounts
+        return SystemRequests(
+            self.meta,
+            self.handovers,
+            self.requests.candidates,
+            lambda account: accounts.get(account) is not None,
+            lambda: host.is_strict,
         )
 
     def _new_router(
@@ -182,6 +197,7 @@ class ClusterStreams:
         self.assigned.meta_changed = self._meta_changed
         self.assigned.servers_changed = self._servers_changed
         self.assigned.damage_found = self.repairs.note
+        self.assigned.digest_formed = self.comparison.note
         self._driver.catch_ups.register(ASK, self.repairs.asked)
         self._driver.catch_ups.register(ANSWER, self.repairs.answered)
         self.meta.consensus = self._driver
@@ -190,6 +206,8 @@ class ClusterStreams:
         notices.register(DESCRIPTION, self._server_described, lambda: (described,))
         notices.register(MEMBERS, self._members_reported)
         notices.register(STREAMS, self.adoption.told)
+        notices.register(DIGESTS, self.comparison.told)
+        notices.register(REFILL, self.comparison.ordered)
         host.staging.restored = self.adoption
         host.find_surroundings = self.requests.surroundings
 
@@ -202,6 +220,7 @@ class ClusterStreams:
     def stop(self) -> None:
         """Report nothing any more."""
         self.repairs.stop()
+        self.comparison.stop()
         self.usage.stop()
         self.adoption.stop()
 

@@ -113,6 +113,7 @@ class ConsensusDriver:
         "_refused",
         "_scheduler",
         "_timer",
+        "_to_refill",
         "_turn",
         "_unfilled",
         "_writes",
@@ -155,6 +156,8 @@ class ConsensusDriver:
         self._proposing: dict[bytes, None] = {}
         # Groups that have entries to apply, and a state that a transfer has not completed.
         self._unfilled: dict[bytes, None] = {}
+        # Groups whose states are to be filled again, with the reason.
+        self._to_refill: dict[bytes, str] = {}
         self._name = name
         self._facts = facts
         self._logs = logs
@@ -504,14 +507,37 @@ class ConsensusDriver:
             self._turn.want_commit()
         self._plan_turn()
 
-    def _refill(self, identity: bytes) -> None:
+    def refill(self, identity: bytes, reason: str) -> None:
+        """Have the state of a group replaced by that of its leader, at the end of the turn."""
+        self._to_refill[identity] = reason
+        self._plan_turn()
+
+    def _refill_some(self) -> None:
+        """Give up the logs and states that are not as those of their leaders."""
+        contradicted, self._groups.contradicted = self._groups.contradicted, {}
+        for identity in contradicted:
+            node = self._groups.node(identity)
+            if node is not None:
+                self._refill(
+                    identity,
+                    f"entries up to {node.log.commit} were confirmed here, and the leader "
+                    f"{node.leader!r} has lost some of them",
+                )
+        wanted, self._to_refill = self._to_refill, {}
+        for identity, reason in wanted.items():
+            node, machine = self._groups.node(identity), self._machines.get(identity)
+            is_led_here = node is not None and node.leader == self._name
+            if machine is not None and not machine.must_refill and not is_led_here:
+                self._refill(identity, reason)
+
+    def _refill(self, identity: bytes, reason: str) -> None:
         """Give up a log and a state that contradict the leader, and join the group again."""
-        node, machine = self._groups.node(identity), self._machines.get(identity)
-        if node is None or machine is None:
+        machine = self._machines.get(identity)
+        if self._groups.node(identity) is None or machine is None:
             return
         self._log.error(
-            f"Group {identity.hex()}: entries up to {node.log.commit} were confirmed here, and the "
-            f"leader {node.leader!r} has lost some of them. Its state replaces that of this server."
+            f"Group {identity.hex()}: {reason}. The state of the leader replaces that of this "
+            "server."
         )
         try:
             machine.give_up()
@@ -612,9 +638,7 @@ class ConsensusDriver:
             self._carry_out(portion)
             is_saved |= bool(portion.writes)
             self._finish_written(now_ns)
-        contradicted, self._groups.contradicted = self._groups.contradicted, {}
-        for identity in contradicted:
-            self._refill(identity)
+        self._refill_some()
         self._drop_unneeded()
         if is_saved:
             self._turn.want_commit()

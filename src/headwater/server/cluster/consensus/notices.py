@@ -12,6 +12,8 @@ DESCRIPTION: Final = b"\x06"
 MEMBERS: Final = b"\x07"
 USAGE: Final = b"\x08"
 STREAMS: Final = b"\x09"
+DIGESTS: Final = b"\x0a"
+REFILL: Final = b"\x0b"
 
 # Takes a notice of a server, by its name. Raises PeerError.
 Take = Callable[[str, bytes], object]
