@@ -13,6 +13,7 @@ LIST_STREAMS: Final = "See what there is with: headwater stream ls"
 SEE_LIMITS: Final = "See what the account may use with: headwater account info"
 SEE_CONSUMERS: Final = "See the others with: headwater consumer ls {stream}"
 SEE_CLUSTER: Final = "See the servers with: headwater cluster status"
+SEE_PREFIXES: Final = "Use the prefixes of the other domain or account, or domain=NAME for api."
 CHANGE_SETTING: Final = "Change the setting; --dry-run shows the configuration."
 
 # Errors that a limit on bytes causes: the field in the account's information, its name for a
@@ -38,7 +39,27 @@ STREAM_ADVICE: Final = {
     10044: SEE_CLUSTER,
     10047: SEE_LIMITS,
     10052: CHANGE_SETTING,
-    10055: "A mirror can be let go with: headwater stream edit {stream} --unset mirror",
+    **dict.fromkeys((10021, 10022, 10024), SEE_PREFIXES),
+    **dict.fromkeys(
+        (10030, 10046),
+        "Allow messages as large as those of the origin with --max-msg-size, or let the option "
+        "out.",
+    ),
+    10031: "Use --mirror for one stream, or --source for all of them.",
+    **dict.fromkeys(
+        (10032, 10140, 10144, 10145, 10146, 10147, 10150, 10151, 10152, 10154, 10213, 10215, 10216),
+        "See the details of an origin with: headwater stream add --help",
+    ),
+    10034: "A mirror has the subjects of its origin: leave --subjects out, or use --source.",
+    **dict.fromkeys(
+        (10141, 10142), "The name of a stream has no dots, spaces, wildcards or slashes."
+    ),
+    **dict.fromkeys(
+        (10143, 10173, 10186, 10187, 10198, 10209),
+        "Leave the option out: a copy takes messages as its origin has them.",
+    ),
+    10055: "A mirror keeps its origin. It becomes a stream of its own with: "
+    "headwater stream edit {stream} --no-mirror",
     10058: "Change it with: headwater stream edit {stream}",
     10059: LIST_STREAMS,
     10062: "Nothing was restored. Is the backup whole, and was it made by a server of this kind?",
@@ -90,6 +111,13 @@ CONSUMER_ADVICE: Final = {
 }  # fmt: skip
 
 ADVICE: Final = STREAM_ADVICE | CONSUMER_ADVICE
+# Errors that share their code with others.
+ADVICE_BY_WORDS: Final = {
+    "detected cycle": "The messages of {stream} would come back to it. See which stream copies "
+    "which with: headwater stream graph {stream}",
+    "max staleness requires a mirror": "Use it with --mirror, or take it back with: "
+    "headwater stream edit {stream} --unset max_staleness",
+}
 
 
 def refusal_text(refusal: ApiRefusal) -> str:
@@ -98,9 +126,9 @@ def refusal_text(refusal: ApiRefusal) -> str:
     return f"{description} (err_code {refusal.err_code})"
 
 
-def advice_on(err_code: int, stream: str, consumer: str) -> str:
-    """The advice on an error; empty for a code without advice."""
-    text = ADVICE.get(err_code, "")
+def advice_on(err_code: int, stream: str, consumer: str, description: str = "") -> str:
+    """The advice on an error; empty for one without advice."""
+    text = ADVICE_BY_WORDS.get(description) or ADVICE.get(err_code, "")
     # A consumer that the server would have named has no name yet.
     return text.replace("{stream}", stream).replace("{consumer}", consumer).rstrip()
 

@@ -35,7 +35,10 @@ class CommandRefused(CommandFailed):
 
     def __init__(self, refusal: ApiRefusal, stream: str, consumer: str = "") -> None:
         self.err_code = refusal.err_code
-        super().__init__(refusal_text(refusal), advice_on(refusal.err_code, stream, consumer))
+        super().__init__(
+            refusal_text(refusal),
+            advice_on(refusal.err_code, stream, consumer, refusal.description),
+        )
 
 
 class NoAnswer(CommandFailed):

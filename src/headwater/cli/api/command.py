@@ -16,6 +16,7 @@ from headwater.cli.shell.exits import ExitCode, ReaderGone
 from headwater.cli.shell.output import Output
 from headwater.cli.shell.parameters import CONNECTION_PARAMETERS, Duration, TeachingCommand
 from headwater.cli.shell.settings import SettingsTable
+from headwater.cli.shell.settings_options import Source
 from headwater.client.api.requests import DEFAULT_PREFIX, prefix_of
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -46,22 +47,39 @@ class ApiName(click.ParamType[str]):
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        # Only a shell that completes a command line needs this module.
-        from headwater.cli.api.completion import completed_names
-
         stream = ctx.params.get("stream") if self.name == "consumer" else None
         is_new = ctx.info_name == "add" and param.name == "name"
-        domain, api_prefix = ctx.params.get("domain"), ctx.params.get("api_prefix")
-        if is_new or (self.name == "consumer" and not stream) or (domain and api_prefix):
+        if is_new or (self.name == "consumer" and not stream):
             return []
-        prefix = api_place(domain, api_prefix)
-        names = completed_names(
-            ctx,
-            prefix,
-            incomplete,
-            lambda api: api.consumer_names(stream) if stream else api.names(),
-        )
-        return [CompletionItem(name) for name in names]
+        return name_items(ctx, incomplete, stream)
+
+
+def name_items(
+    ctx: click.Context, incomplete: str, stream: str | None = None
+) -> list[CompletionItem]:
+    """The names of streams, or of the consumers of `stream`, that begin with `incomplete`."""
+    # Only a shell that completes a command line needs this module.
+    from headwater.cli.api.completion import completed_names
+
+    domain, api_prefix = ctx.params.get("domain"), ctx.params.get("api_prefix")
+    if domain and api_prefix:
+        return []
+    names = completed_names(
+        ctx,
+        api_place(domain, api_prefix),
+        incomplete,
+        lambda api: api.consumer_names(stream) if stream else api.names(),
+    )
+    return [CompletionItem(name) for name in names]
+
+
+class OriginName(Source):
+    """A stream to copy from, whose name a shell completes."""
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        return name_items(ctx, incomplete)
 
 
 STREAM_NAME: Final = ApiName("stream")

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from headwater.cli.api.command import ASK_OPTION, JSON_OPTION, document
+from headwater.cli.api.command import ASK_OPTION, JSON_OPTION, OriginName, document
 from headwater.cli.shell.confirm import confirmed
 from headwater.cli.shell.exits import ExitCode
 from headwater.cli.shell.output import Output
@@ -44,7 +44,7 @@ def add_options(table: SettingsTable) -> Callable[[F], F]:
         PEDANTIC_OPTION,
         click.option("--dry-run", is_flag=True, help="Print the configuration, change nothing."),
         JSON_OPTION,
-        settings_options(table, for_edit=False),
+        settings_options(table, for_edit=False, source=OriginName()),
     )
 
 
@@ -65,7 +65,7 @@ def edit_options(table: SettingsTable) -> Callable[[F], F]:
         click.option("--dry-run", is_flag=True, help="Show the difference, change nothing."),
         ASK_OPTION,
         JSON_OPTION,
-        settings_options(table, for_edit=True),
+        settings_options(table, for_edit=True, source=OriginName()),
     )
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any, Final
 
+from headwater.cli.shell.origins import origin_text
 from headwater.cli.shell.render import size_text
 from headwater.cli.shell.units import UNLIMITED, duration_ns_text, time_text
 
@@ -102,20 +103,13 @@ class Setting:
             case Kind.PAIR:
                 return f"{value.get('src') or '>'} to {value.get('dest')}"
             case Kind.SOURCE:
-                return source_text(value)
+                return origin_text(value)
             case Kind.SOURCES:
-                return ", ".join(source_text(each) for each in value)
+                return "; ".join(origin_text(each) for each in value)
             case Kind.METADATA:
                 return ", ".join(f"{name}={text}" for name, text in value.items())
             case _:
                 return str(value)
-
-
-def source_text(source: Mapping[str, Any]) -> str:
-    """A mirror or a source: its name, or all of it where there is more."""
-    if set(source) == {"name"}:
-        return str(source["name"])
-    return json.dumps(source, ensure_ascii=False)
 
 
 class SettingsTable:

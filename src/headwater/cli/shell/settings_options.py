@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from headwater.cli.shell.origins import parse_origin
 from headwater.cli.shell.settings import Config, Kind, Setting, SettingsTable
 from headwater.cli.shell.units import (
     UNLIMITED,
@@ -31,8 +32,8 @@ METAVARS: Final = {
     Kind.SINCE: "TIME",
     Kind.UNTIL: "TIME",
     Kind.PAIR: "SRC DEST",
-    Kind.SOURCE: "STREAM",
-    Kind.SOURCES: "STREAM",
+    Kind.SOURCE: "NAME[,...]",
+    Kind.SOURCES: "NAME[,...]",
     Kind.METADATA: "KEY=VALUE",
 }
 
@@ -96,7 +97,7 @@ class Moment(click.ParamType[str]):
 
 
 class Source(click.ParamType[Config]):
-    """A stream to copy from: its name, or the API's own object."""
+    """A stream to copy from: its name, its name with details, or the API's own object."""
 
     name = "stream"
 
@@ -105,12 +106,12 @@ class Source(click.ParamType[Config]):
     ) -> Config:
         if isinstance(value, dict):
             return value
-        if not str(value).startswith("{"):
-            return {"name": str(value)}
         try:
-            return dict(json.loads(str(value)))
+            return parse_origin(
+                str(value), lambda text: Moment(is_past=True).convert(text, param, ctx)
+            )
         except ValueError as error:
-            self.fail(f"{value!r} is not a JSON object: {error}", param, ctx)
+            self.fail(str(error), param, ctx)
 
 
 class Pair(click.ParamType[tuple[str, str]]):
@@ -137,7 +138,7 @@ class Pair(click.ParamType[tuple[str, str]]):
 METADATA: Final = Pair("", "metadata; write --metadata KEY=VALUE")
 
 
-def option_of(setting: Setting) -> Callable[[F], F]:
+def option_of(setting: Setting, source: Source) -> Callable[[F], F]:
     """The option for one setting; without it the setting is left alone."""
     kinds: Mapping[Kind, Mapping[str, Any]] = {
         Kind.TEXT: {},
@@ -152,21 +153,24 @@ def option_of(setting: Setting) -> Callable[[F], F]:
         Kind.SINCE: {"type": Moment(is_past=True)},
         Kind.UNTIL: {"type": Moment(is_past=False)},
         Kind.PAIR: {"nargs": 2},
-        Kind.SOURCE: {"type": Source()},
-        Kind.SOURCES: {"type": Source(), "multiple": True},
+        Kind.SOURCE: {"type": source},
+        Kind.SOURCES: {"type": source, "multiple": True},
         Kind.METADATA: {"type": METADATA, "multiple": True},
     }
     arguments = {"metavar": METAVARS.get(setting.kind), **kinds[setting.kind]}
     return click.option(setting.flag, setting.parameter, help=setting.help, **arguments)
 
 
-def settings_options(table: SettingsTable, *, for_edit: bool) -> Callable[[F], F]:
-    """The options for all settings, or for those that can be changed later."""
+def settings_options(table: SettingsTable, *, for_edit: bool, source: Source) -> Callable[[F], F]:
+    """The options for all settings, or for those that can be changed later.
+
+    `source` reads the streams to copy from.
+    """
 
     def decorate(function: F) -> F:
         for setting in reversed(tuple(table)):
             if not (for_edit and setting.is_for_add_only):
-                function = option_of(setting)(function)
+                function = option_of(setting, source)(function)
         return function
 
     return decorate

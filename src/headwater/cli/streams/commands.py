@@ -33,13 +33,20 @@ from headwater.cli.api.configuring import (
     show_names,
 )
 from headwater.cli.shell.confirm import confirmed
-from headwater.cli.shell.exits import ExitCode
+from headwater.cli.shell.exits import CommandFailed, ExitCode
 from headwater.cli.shell.output import Output
 from headwater.cli.shell.render import count_text, size_text
 from headwater.cli.shell.settings_options import given_settings, read_config
 from headwater.cli.shell.tables import terminal_width
 from headwater.cli.streams import render
-from headwater.cli.streams.settings import SETTINGS, reset_values, without_effect
+from headwater.cli.streams.copies import (
+    absent_origins_advice,
+    behind_text,
+    copies_of,
+    copies_table,
+    missing_advice,
+)
+from headwater.cli.streams.settings import SETTINGS, promoted, reset_values, without_effect
 from headwater.client.api.requests import (
     Document,
     message_get,
@@ -61,6 +68,9 @@ headwater stream add JOBS --subjects jobs --retention workqueue --storage memory
 headwater stream add ORDERS --subjects 'orders.>' --replicas 3 --tag sync:always
 headwater stream add ORDERS --config orders.json --replicas 3
 headwater stream info ORDERS --json | headwater stream add COPY --config - --subjects 'copy.>'
+headwater stream add COPY --mirror ORDERS --max-staleness 10s
+headwater stream add ALL --source EU --source 'US,filter=orders.>,start=100'
+headwater stream add ALL --source 'EU,transform=eu.> all.eu.>' --source 'FAR,domain=hub,start=7d'
 headwater stream add LEDGER --subjects 'ledger.>' --source '{"name": "OLD", "opt_start_seq": 7}'
 headwater stream add ORDERS --subjects 'orders.>' --dry-run
 """,
@@ -92,6 +102,7 @@ def add(
         return show_config(output, config, as_json)
     info = api.request(stream_create(config, pedantic=pedantic))
     remark_on(info, output)
+    remark_on_origins(api, info, output)
     if as_json:
         output.result(document(info))
     else:
@@ -108,23 +119,37 @@ headwater stream edit ORDERS --subjects 'orders.>,returns.>'   the whole list
 headwater stream edit ORDERS --unset republish --unset description
 headwater stream edit ORDERS --config orders.json --force
 headwater stream edit ORDERS --max-msgs 1000 --dry-run         only show what would change
+headwater stream edit ALL --source EU --source US              the whole list of sources
+headwater stream edit COPY --no-mirror --subjects 'orders.>'   the mirror takes messages
 """,
     settings_table=SETTINGS,
 )
 @click.argument("name", type=STREAM_NAME)
+@click.option(
+    "--no-mirror", is_flag=True, help="End a mirror: it becomes a stream that takes messages."
+)
 @edit_options(SETTINGS)
-def edit(api: ApiTarget, output: Output, name: str, **options: Any) -> ExitCode:
+def edit(api: ApiTarget, output: Output, name: str, no_mirror: bool, **options: Any) -> ExitCode:
     """Change the stream NAME: show the difference, ask, and do it."""
+    if no_mirror:
+        if options["mirror_setting"]:
+            raise click.UsageError("--mirror and --no-mirror exclude one another")
+        options["unset"] = (*options["unset"], "mirror")
     change = Edit.of(SETTINGS, options)
     info = api.request(stream_info(name))
     old = info["config"]
     new = change.changed(old) | {"name": name}
+    if old.get("mirror") and not new.get("mirror"):
+        new = promoted(new)
+        if text := behind_text(info):
+            output.remark(text)
     new |= reset_values(old, new)
     ended = change.end_without_change(output, Edited(f"Stream {name}", "", info, old, new, new))
     if ended is not None:
         return ended
     answer = api.request(stream_update(new, pedantic=change.pedantic))
     remark_on(answer, output)
+    remark_on_origins(api, answer, output)
     output.result(document(answer) if change.as_json else f"Changed stream {name}")
     return ExitCode.OK
 
@@ -133,6 +158,19 @@ def remark_on(info: Document, output: Output) -> None:
     """Remark on settings of a stream that have no effect yet."""
     if text := without_effect(info["config"]):
         output.remark(text)
+
+
+def remark_on_origins(api: ApiTarget, info: Document, output: Output) -> None:
+    """Remark on the origins of a stream that do not exist yet, which the server permits."""
+    if all(copy.api for copy in copies_of(info)):
+        return
+    try:
+        names = api.call(lambda calls: calls.names())
+    except CommandFailed:
+        # The stream exists already; a user without the permission to list is told nothing more.
+        return
+    for line in absent_origins_advice(info, names):
+        output.remark(line)
 
 
 # --- seeing -------------------------------------------------------------------------------------
@@ -205,6 +243,8 @@ def info(
         output.result(document(answer))
         return ExitCode.OK
     output.result(render.info_text(answer, now()))
+    for line in missing_advice(copies_of(answer)):
+        output.remark(line)
     if "subjects_filter" in wanted:
         table = render.subjects_table(answer["state"].get("subjects") or {})
         output.result("")
@@ -228,7 +268,7 @@ headwater stream report --json | jq .totals
 def report(
     api: ApiTarget, output: Output, subject: str | None, sort: str, reverse: bool, as_json: bool
 ) -> ExitCode:
-    """Show the figures of all streams, sorted, with totals.
+    """Show the figures of all streams, sorted, with totals, and how far each copy is.
 
     At replicas, * marks the leader of a stream and ! a replica that is not current.
     """
@@ -239,10 +279,23 @@ def report(
     elif streams:
         table = render.report_table(streams, sort, reverse)
         output.result(table.text(terminal_width(output)))
+        show_copies(streams, output)
     elif not listed.missing:
         output.remark("No streams.")
     remark_on_missing(listed.missing, output)
     return ExitCode.OK
+
+
+def show_copies(streams: Sequence[Document], output: Output) -> None:
+    """Print a table of the copies that the streams are; nothing without any."""
+    copies = [
+        copy for info in render.sorted_streams(streams, "name", False) for copy in copies_of(info)
+    ]
+    if copies:
+        output.result("")
+        output.result(copies_table(copies).text(terminal_width(output)))
+    for line in missing_advice(copies):
+        output.remark(line)
 
 
 def remark_on_missing(names: Sequence[str], output: Output) -> None:
@@ -263,6 +316,7 @@ def report_fields(streams: Sequence[Document]) -> dict[str, Any]:
             **render.figures(info["state"]),
             "first_seq": info["state"]["first_seq"],
             "last_seq": info["state"]["last_seq"],
+            "copies": [copy.fields for copy in copies_of(info)],
         }
         for info in streams
     ]

@@ -19,7 +19,8 @@ from headwater.cli.shell.render import (
 )
 from headwater.cli.shell.sections import TITLE_STYLE, append_section, cluster_rows
 from headwater.cli.shell.tables import Column, Columns, one_line
-from headwater.cli.shell.units import age_text, duration_ns_text, time_text
+from headwater.cli.shell.units import age_text, time_text
+from headwater.cli.streams.copies import copies_of, copy_row
 from headwater.cli.streams.settings import SETTINGS
 from headwater.client.api.replicas import Replica, ReplicaGroup
 from headwater.client.api.requests import Document
@@ -161,9 +162,7 @@ def info_text(info: Document, now: datetime) -> Text:
         append_section(text, section, SETTINGS.shown(config, section))
     append_section(text, "State", state_rows(info["state"], now))
     append_section(text, "Cluster", cluster_rows(info.get("cluster")))
-    origins = [("Mirror", info["mirror"])] if info.get("mirror") else []
-    origins += [("Source", each) for each in info.get("sources") or []]
-    append_section(text, "Copies from", [(name, origin_state(each)) for name, each in origins])
+    append_section(text, "Copies from", [copy_row(copy) for copy in copies_of(info)])
     text.rstrip()
     return text
 
@@ -207,16 +206,6 @@ def ranges_text(sequences: Sequence[int]) -> str:
     ]
     more = len(ranges) - len(shown)
     return ", ".join(shown) + (f" and {count_text(more, 'more range')}" if more else "")
-
-
-def origin_state(origin: Mapping[str, Any]) -> str:
-    """The progress of a mirror or source."""
-    active_ns = origin.get("active", -1)
-    seen = "not seen yet" if active_ns < 0 else f"seen {duration_ns_text(active_ns)} ago"
-    text = f"{origin.get('name')}, {count_text(origin.get('lag', 0), 'message')} behind, {seen}"
-    if error := origin.get("error"):
-        text += f", {error.get('description')}"
-    return text
 
 
 def subjects_table(subjects: Mapping[str, int]) -> Columns:

@@ -110,9 +110,10 @@ _ACCESS: Final = (
 
 _REPLICATION: Final = (
     Setting("mirror", "--mirror", Kind.SOURCE, Section.REPLICATION, "Mirror of",
-            "Copy a stream: its name, or a JSON object."),
+            "Copy a stream: NAME, with filter=, transform=, start=, domain=, api=, deliver= after "
+            "commas; or a JSON object."),
     Setting("sources", "--source", Kind.SOURCES, Section.REPLICATION, "Sources",
-            "Take in other streams: a name or a JSON object, one by one."),
+            "Take in other streams, one by one, each as for --mirror."),
     Setting("subject_transform", "--transform", Kind.PAIR, Section.REPLICATION,
             "Subject transform", "Store messages on SRC under DEST."),
     Setting("republish", "--republish", Kind.PAIR, Section.REPLICATION, "Republish",
@@ -132,6 +133,9 @@ _CONSISTENCY: Final = (
             "Unknown after", "Answer 'unknown' when replicas are silent this long; 0 is never. "
             "Takes effect with replicas.",
             zero="never", has_zero=True),
+    Setting("max_staleness", "--max-staleness", Kind.DURATION, Section.CONSISTENCY,
+            "Mirror silent after", "Longest time without its origin in which a mirror answers "
+            "direct reads; 0 is unlimited.", zero="never"),
 )  # fmt: skip
 
 SETTINGS: Final = SettingsTable(
@@ -147,9 +151,20 @@ _RESET_VALUES: Final[Mapping[str, Any]] = {
 }
 
 
+_MIRROR_FIELDS: Final = frozenset({"mirror", "mirror_direct", "max_staleness"})
+
+
 def reset_values(old: Mapping[str, Any], new: Mapping[str, Any]) -> Config:
     """The values that reset the settings which `old` has and `new` lacks."""
     return {key: value for key, value in _RESET_VALUES.items() if key in old and key not in new}
+
+
+def promoted(config: Mapping[str, Any]) -> Config:
+    """The configuration of a mirror that becomes a stream of its own.
+
+    The settings that only a mirror may have go with it.
+    """
+    return {key: value for key, value in config.items() if key not in _MIRROR_FIELDS}
 
 
 def without_effect(config: Mapping[str, Any]) -> str:
