@@ -7,6 +7,7 @@ import click
 from headwater.cli.shell.parameters import TeachingGroup
 from headwater.cli.streams.backup import backup, restore
 from headwater.cli.streams.commands import add, edit, get, info, ls, purge, report, rm
+from headwater.cli.streams.graph_command import graph
 
 FIRST_SESSION: Final = """
 headwater stream add ORDERS --subjects 'orders.>'   keep what is published there
@@ -24,5 +25,5 @@ def stream() -> None:
     """
 
 
-for _command in (add, ls, info, edit, rm, purge, get, report, backup, restore):
+for _command in (add, ls, info, edit, rm, purge, get, report, graph, backup, restore):
     stream.add_command(_command)

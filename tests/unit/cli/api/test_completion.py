@@ -64,6 +64,15 @@ def test_the_name_of_a_stream_is_completed(
     assert complete("stream", "info", f"{name}-") == sorted(streams)
     assert complete("stream", "info", f"{name}-S") == [streams[1]]
     assert complete("consumer", "ls", f"{name}-") == sorted(streams)
+    assert complete("stream", "graph", f"{name}-S") == [streams[1]]
+
+
+@pytest.mark.parametrize("option", ["--mirror", "--source"])
+def test_the_name_of_an_origin_is_completed(
+    complete: Complete, streams: tuple[str, str], name: str, option: str
+) -> None:
+    assert complete("stream", "add", "NEW", option, f"{name}-") == sorted(streams)
+    assert complete("stream", "edit", streams[0], option, f"{name}-S") == [streams[1]]
 
 
 def test_the_name_of_a_consumer_is_completed_from_its_stream(
