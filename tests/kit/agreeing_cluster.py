@@ -50,6 +50,16 @@ class AgreeingCluster(ClusterWorld):
         """Give a server that is stopped an empty disk."""
         self._disks[name] = SimDisk()
 
+    def crash(self, name: str, is_power_lost: bool) -> None:
+        """Kill a server, or cut its power: then its disk has what was synced."""
+        self.lose(name)
+        # The process that is gone keeps the other disk.
+        disk = self._disks[name] = self._disks[name].clone()
+        if is_power_lost:
+            disk.power_loss("strict")
+        else:
+            disk.kill()
+
     def stop(self, name: str) -> None:
         """Stop a server in order, and close its store."""
         node = self.nodes[name]

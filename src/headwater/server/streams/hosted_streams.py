@@ -316,16 +316,27 @@ class HostedStreams:
         return self._replicas
 
     def set_aside(self, account_name: str, name: str, incarnation: bytes) -> bool:
-        """Have a stream of this server alone serve nobody, and keep its files. Returns whether it
-        served until now."""
+        """Have a stream serve nobody here, and keep its files. Returns whether it ran until now.
+
+        A replica takes no part in its group any more, and so does not lead it.
+        """
         key = account_name, name
-        runner = self._runners.find(*key)
-        if self._incarnations.get(key) != incarnation or runner is None:
+        if self._incarnations.get(key) != incarnation:
+            return False
+        replica, runner = self._replicas.pop(incarnation, None), self._runners.find(*key)
+        if replica is not None:
+            stream = replica.stream
+            replica.retire("the cluster has another stream of this name")
+        elif runner is not None:
+            stream = runner.stream
+            runner.finish_work()
+            self._step_down(runner)
+        else:
             return False
         del self._incarnations[key]
-        runner.finish_work()
-        self._step_down(runner)
-        self._accounts[account_name].remove_stream(runner.stream)
+        account = self._accounts[account_name]
+        if account.streams.get(name) is stream:
+            account.remove_stream(stream)
         return True
 
     def close(self, closed: Close) -> None:

@@ -455,6 +455,19 @@ class StreamReplica:
         self.quorum = None
         self.follower = self._new_follower()
 
+    def retire(self, reason: str) -> None:
+        """Take no part in the group until the next start, and keep log and files."""
+        if self.runner is not None:
+            self.end_leading()
+        if self.follower is not None:
+            self.follower.finish_work()
+            self.follower.end()
+            self.follower = None
+        if isinstance(self.stream.log, FileLog):
+            self.stream.log.losses.damage.unwatch()
+        self._failed(reason)
+        self.consensus = None
+
     def leave(self) -> None:
         """Take no part in the group any more, because the stream is deleted."""
         if self.follower is not None:

@@ -109,8 +109,9 @@ class Adoption:
 
         Streams are told again until they are assigned: a leader may be replaced meanwhile.
         """
-        if not self._meta.leader or self._meta.applied_index < self._meta.replays_to:
-            # The next leader is noticed, and so is the end of the replay.
+        if not self._meta.is_current:
+            # An assignment may be older than the stream here that has its name. The moment from
+            # which none is will be noticed.
             return
         found = self._unassigned()
         if found:

@@ -181,11 +181,13 @@ class AssignedStreams:
 
     def state_replaced(self) -> None:
         """Follow assignments that came as a whole."""
-        for assignment in self._meta.assignments:
-            self._follow_servers(assignment)
+        # First those that are gone: others may have their names by now.
         for created in [*self._files.set_log.streams]:
             if self._meta.assignments.was_unassigned(created.incarnation):
                 self._delete(created.account, created.name, created.incarnation, lambda: None)
+        for assignment in self._meta.assignments:
+            self._follow_servers(assignment)
+        self.servers_changed("")
         self.meta_changed()
 
     def meta_leader_changed(self, leader: str, is_leading: bool) -> None:
@@ -222,7 +224,9 @@ class AssignedStreams:
         there = self._files.set_log.streams.get(assignment.account, assignment.name)
         if there is not None and there.incarnation == assignment.incarnation:
             self._held(assignment, members, answer)
-        else:
+        elif there is None or answer is not None or self._meta.is_current:
+            # Otherwise the assignment may be older than the stream that has its name: assignments
+            # are followed once more when they are current.
             self._stream_set.request(partial(self._decide_creation, assignment, members, answer))
 
     def _decide_creation(

@@ -50,6 +50,11 @@ class MetaConsensus(Protocol):
         """Have `propose_gathered` called at the end of the turn."""
         ...
 
+    def has_whole_meta(self, index: int) -> bool:
+        """Whether the entries up to one are all that were committed before the present leader
+        came."""
+        ...
+
 
 class AssignmentListener(Protocol):
     """The part of a server that follows the assignments."""
@@ -120,6 +125,7 @@ class MetaMachine:
         "consensus",
         "durable_index",
         "elected",
+        "is_current",
         "is_leading",
         "leader",
         "listener",
@@ -139,6 +145,9 @@ class MetaMachine:
         self.elected: Callable[[], object] = lambda: None
         self.leader = ""
         self.is_leading = False
+        # Whether everything is applied that was committed before the present leader came. A server
+        # that starts may know of fewer entries than its disk has effects of.
+        self.is_current = False
         self.assignments, self.durable_index = self._read()
         self.applied_index = self.durable_index
         # Entries up to this index were applied by an earlier process: what they led to is here.
@@ -197,7 +206,17 @@ class MetaMachine:
                 self._apply(entry.data, is_replay)
             if entry.index == self.replays_to and self.listener is not None:
                 self.listener.state_replaced()
+        self._look_for_end()
         return self.applied_index
+
+    def _look_for_end(self) -> None:
+        """Have the assignments followed as a whole when they are current."""
+        is_known = self.is_current or self.applied_index < self.replays_to
+        if is_known or self.consensus is None:
+            return
+        self.is_current = self.consensus.has_whole_meta(self.applied_index)
+        if self.is_current and self.listener is not None:
+            self.listener.state_replaced()
 
     def _apply(self, data: bytes, is_replay: bool) -> None:
         for record in decode_entry(data):
@@ -211,10 +230,12 @@ class MetaMachine:
             self._proposing.clear()
             self.assignments.retreat_all()
         self.leader, self.is_leading = leader, is_leading
+        self.is_current = False
         if is_leading:
             self.elected()
         if self.listener is not None:
             self.listener.meta_leader_changed(leader, is_leading)
+        self._look_for_end()
 
     def make_durable(self) -> None:
         """Write the whole state to its file. A file that cannot be written leaves the log as it
@@ -263,6 +284,7 @@ class MetaMachine:
         self.assignments, self.applied_index = assignments, index
         if self.listener is not None:
             self.listener.state_replaced()
+        self._look_for_end()
 
     def discard_snapshot(self) -> None:
         """Drop assignments that are not needed."""

@@ -195,6 +195,12 @@ class ConsensusDriver:
         """This server's member of the meta group, to look at; None before the cluster is born."""
         return None if self._meta is None else self._groups.node(self._meta)
 
+    def has_whole_meta(self, index: int) -> bool:
+        """Whether the entries of the meta group up to one are all that were committed before the
+        present leader came: it commits an entry of its own term behind them."""
+        meta = self.meta
+        return meta is not None and bool(meta.leader) and meta.log.term_at(index) == meta.term
+
     @property
     def meta_leader(self) -> str:
         """The name of the server that leads the meta group, or no name."""
