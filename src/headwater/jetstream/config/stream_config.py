@@ -326,6 +326,14 @@ def with_server_metadata(config: StreamConfig, version: str, level: int) -> Stre
     return msgspec.structs.replace(config, metadata=metadata)
 
 
+def origin_read_by(config: StreamConfig) -> str:
+    """The stream whose direct reads a mirror may answer; no name for any other stream."""
+    level = config.read_consistency
+    is_default = level is ReadConsistency.DEFAULT
+    may_answer = level is ReadConsistency.WEAK or (is_default and config.mirror_direct)
+    return config.mirror.name if config.mirror is not None and may_answer else ""
+
+
 def identical(old: StreamConfig, new: StreamConfig) -> bool:
     """Whether creating `new` in place of `old` changes nothing but the server's own metadata."""
     return _without_empty_tags(with_required_level(old)) == _without_empty_tags(

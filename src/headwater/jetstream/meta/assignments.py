@@ -23,7 +23,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from headwater.go.json import write
-from headwater.jetstream.config.stream_config import StreamConfig
+from headwater.jetstream.config.stream_config import StreamConfig, origin_read_by
 from headwater.jetstream.meta.records import (
     MetaRecord,
     ReplicaCause,
@@ -181,7 +181,7 @@ def _identity(record: MetaRecord) -> tuple[object, ...]:
 class Assignments:
     """The servers and streams of a cluster, and the records that are in flight."""
 
-    __slots__ = ("_in_flight", "_servers", "_streams", "_unassigned")
+    __slots__ = ("_in_flight", "_mirrors", "_servers", "_streams", "_unassigned")
 
     def __init__(
         self,
@@ -194,6 +194,10 @@ class Assignments:
         self._servers = {server.name: server for server in servers}
         # Incarnations in the order of their deletion.
         self._unassigned = dict.fromkeys(unassigned)
+        # The names of the mirrors that answer direct reads of a stream, by that stream.
+        self._mirrors: dict[Key, dict[str, None]] = {}
+        for stream in self:
+            self._index(None, stream)
         # Records that are proposed and not applied, in order.
         self._in_flight: deque[MetaRecord] = deque()
 
@@ -213,6 +217,25 @@ class Assignments:
         """The streams of an account, ordered by name."""
         found = [stream for stream in self if stream.account == account]
         return sorted(found, key=lambda stream: stream.name)
+
+    def mirrors_of(self, account: str, origin: str) -> list[StreamAssignment]:
+        """The mirrors that may answer direct reads of a stream, which need not be there."""
+        names = self._mirrors.get((account, origin), ())
+        return [self._streams[account, name] for name in names]
+
+    def _index(self, before: StreamAssignment | None, after: StreamAssignment | None) -> None:
+        """Note which origin a stream answers for behind a change of it."""
+        old = "" if before is None else origin_read_by(before.config)
+        new = "" if after is None else origin_read_by(after.config)
+        if old == new:
+            return
+        if before is not None and old:
+            names = self._mirrors[before.account, old]
+            del names[before.name]
+            if not names:
+                del self._mirrors[before.account, old]
+        if after is not None and new:
+            self._mirrors.setdefault((after.account, new), {})[after.name] = None
 
     def held_by(self, server: str) -> list[StreamAssignment]:
         """The streams that a server must have now."""
@@ -294,6 +317,7 @@ class Assignments:
         elif before is not None:
             del self._streams[key]
             self._remember(before.incarnation)
+        self._index(before, after)
         return None if before is after else AssignmentChange(before, after)
 
     def _remember(self, incarnation: bytes) -> None:

@@ -168,7 +168,7 @@ class ApiService:
         answer = self._system_handler(account) if is_system else self._handler(account)
         sub = self._subscriptions.serve(account, API_PREFIX + b">", answer)
         if not is_system:
-            sub.answer_all = partial(self._reads.answer_lasts, account)
+            sub.answer_all = partial(self._answer_lasts, account)
         if self._domain:
             prefix = b"$JS.%b.API." % self._domain.encode()
             for family, plain in _MAPPED:
@@ -247,11 +247,23 @@ class ApiService:
             return self.answer_here(call)
         return self.routing.route(call) or self.answer_here(call)
 
+    def _answer_lasts(
+        self, account: Account, subjects: list[bytes], replies: list[bytes]
+    ) -> list[int] | None:
+        """As `DirectReads.answer_lasts`; None also if another server may have to answer."""
+        if self.routing is not None and not self._reads.are_led_here(account, subjects):
+            return None
+        return self._reads.answer_lasts(account, subjects, replies)
+
     def _has_mirror_answer(self, call: Call) -> bool:
         """Whether a mirror here answers a direct read of an origin that is led elsewhere."""
         _, is_read, rest = call.subject.partition(DIRECT_GET_SUBJECT)
         origin = rest.partition(b".")[0].decode(errors="surrogateescape")
         return bool(is_read) and self._mirrors.takes(call.account.name, origin)
+
+    def has_mirror(self, account_name: str, origin: str) -> bool:
+        """Whether a mirror here may answer direct reads of an origin now."""
+        return self._mirrors.has_any(account_name, origin)
 
     def answer_here(self, call: Call) -> bool:
         """Answer a call. Returns False if it is for a stream or a consumer that is not there."""

@@ -35,6 +35,13 @@ class DirectReads:
         self._apis = apis
         self._mirrors = mirrors
 
+    def are_led_here(self, account: Account, subjects: list[bytes]) -> bool:
+        """Whether this server leads the streams of all these reads."""
+        size = len(DIRECT_GET_SUBJECT)
+        names = {subject[size:].partition(b".")[0] for subject in subjects}
+        find = self._runners.find
+        return all(find(account.name, name.decode(errors="surrogateescape")) for name in names)
+
     def answer_lasts(
         self, account: Account, subjects: list[bytes], replies: list[bytes]
     ) -> list[int] | None:

@@ -4,8 +4,13 @@ from dataclasses import dataclass, field
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from headwater.jetstream.config.stream_config import StreamConfig
+from headwater.jetstream.config.stream_config import (
+    ReadConsistency,
+    StreamConfig,
+    StreamSource,
+)
 from headwater.jetstream.meta.assignments import (
     UNASSIGNED_MAX,
     AssignmentChange,
@@ -282,3 +287,21 @@ def test_the_foreseen_state_is_the_state_to_come(records: list[MetaRecord]) -> N
         assignments, key=lambda stream: (stream.account, stream.name)
     )
     assert servers == assignments.servers
+
+
+def test_mirrors_are_found_by_the_origin_whose_reads_they_answer() -> None:
+    origin = StreamSource(name="O")
+    mirror = StreamConfig(name="S", mirror=origin, mirror_direct=True)
+    weak = replace(mirror, mirror_direct=False, read_consistency=ReadConsistency.WEAK)
+    plain = replace(mirror, mirror_direct=False)
+    other = replace(mirror, mirror=StreamSource(name="P"))
+    state = Assignments()
+    state.apply(StreamAssigned(*S1, mirror, 7, TRIO))
+    for config, found in ((weak, ["S"]), (plain, []), (mirror, ["S"]), (other, [])):
+        state.apply(StreamUpdated(*S1, config))
+        assert [each.name for each in state.mirrors_of("A", "O")] == found
+        assert [each.name for each in Assignments(state).mirrors_of("A", "O")] == found
+    assert [each.config for each in state.mirrors_of("A", "P")] == [other]
+    assert state.mirrors_of("B", "P") == []
+    state.apply(StreamUnassigned(*S1))
+    assert state.mirrors_of("A", "P") == []

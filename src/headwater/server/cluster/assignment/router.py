@@ -82,6 +82,7 @@ class RequestRouter:
 
     __slots__ = (
         "_api",
+        "_forwarded",
         "_is_alive",
         "_is_led_here",
         "_is_system",
@@ -123,6 +124,8 @@ class RequestRouter:
         self._scheduler = scheduler
         self._waiting = 0
         self._tried = 0
+        # The number of direct reads that mirrors elsewhere were to answer.
+        self._forwarded = 0
 
     @property
     def waiting(self) -> int:
@@ -139,10 +142,10 @@ class RequestRouter:
         stream_name = _unattended_stream(name)
         if stream_name is not None:
             there = self._meta.assignments.get(call.account.name, stream_name)
-            # Without the stream, or without direct reads of it, there is no responder.
-            if there is None or not _answers(there.config, name):
-                return False
-            return self._to_stream(call, there, tries)
+            if there is not None and _answers(there.config, name):
+                return self._to_stream(call, there, tries)
+            # Without the stream, or without direct reads of it, only a mirror may answer.
+            return name.startswith(_DIRECT_GET) and self._to_mirror(call, stream_name)
         found = find_operation(name)
         if found is None:
             return False
@@ -201,6 +204,23 @@ class RequestRouter:
         elif _is_of_client(call):
             self._forward(leader, call)
         return True
+
+    def _to_mirror(self, call: Call, origin: str) -> bool:
+        """Have a mirror that another server leads answer a direct read whose stream does not.
+
+        Returns whether there is one. A mirror here that may answer goes first.
+        """
+        account = call.account.name
+        if not _is_of_client(call) or self._api.has_mirror(account, origin):
+            return False
+        mirrors = self._meta.assignments.mirrors_of(account, origin)
+        found = {self._leader_of(mirror) for mirror in mirrors} - {"", self._name}
+        if not found:
+            return False
+        # Each in its turn: some of them may be too far behind.
+        self._forwarded += 1
+        leaders = sorted(found)
+        return self._forward(leaders[self._forwarded % len(leaders)], call)
 
     def _try_again(self, call: Call, tries: int) -> None:
         """Route a call once more in a moment, unless that was done often enough."""

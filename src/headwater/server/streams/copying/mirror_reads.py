@@ -65,6 +65,10 @@ class MirrorReads:
         count = len(self._ready(account, name))
         return count > 0 and self._entropy.below(count + 1) < count
 
+    def has_any(self, account: str, name: str) -> bool:
+        """Whether a mirror may answer the reads of an origin now."""
+        return bool(self._ready(account, name))
+
     def _ready(self, account: str, name: str) -> list[Mirror]:
         mirrors = self._by_origin.get((account, name))
         return [mirror for mirror in mirrors if mirror.answers_reads] if mirrors else []

@@ -3,7 +3,7 @@
 from typing import final
 
 from headwater.jetstream.api.keepers import CopyInfo
-from headwater.jetstream.config.stream_config import ReadConsistency, StreamConfig
+from headwater.jetstream.config.stream_config import StreamConfig, origin_read_by
 from headwater.jetstream.copying.origins import Home, origins_of
 from headwater.jetstream.streams.stream import Stream
 from headwater.server.streams.copying.origin_runner import OriginRunner
@@ -58,10 +58,8 @@ class StreamCopies:
         mirrors, account = self._room.mirrors, self._target.account.name
         if origin:
             mirrors.remove(account, origin, self)
-        is_weak = config.read_consistency is ReadConsistency.WEAK
-        is_default = config.read_consistency is ReadConsistency.DEFAULT
-        if config.mirror is not None and (is_weak or (is_default and config.mirror_direct)):
-            self._answers_for = config.mirror.name
+        self._answers_for = origin_read_by(config)
+        if self._answers_for:
             mirrors.add(account, self._answers_for, self)
 
     @property

@@ -80,3 +80,37 @@ def test_calls_to_a_stream_without_a_quorum_are_not_kept() -> None:
     streams = world.nodes[leader].cluster_streams
     assert streams is not None
     assert streams.router.waiting == 0
+
+
+def reads(world: AgreeingCluster, name: str) -> bytes:
+    """The answer to a direct read of O through a server."""
+    asker = world.client(name, headers=True, no_responders=True)
+    asker.take()
+    asker.send(b"SUB i 1\r\nPUB $JS.API.DIRECT.GET.O.o.a i 0\r\n\r\n")
+    world.quiet(1.0)
+    return bytes(asker.take())
+
+
+@pytest.mark.parametrize("replicas", [1, 3])
+def test_a_mirror_answers_for_a_deleted_origin_through_every_server(replicas: int) -> None:
+    world = AgreeingCluster()
+    world.create("s1", "O", num_replicas=replicas, allow_direct=True)
+    world.publish("s1", "o.a")
+    mirror = {"subjects": [], "mirror": {"name": "O"}, "mirror_direct": True}
+    assert "error" not in world.create("s1", "M", num_replicas=replicas, **mirror)
+    world.quiet()
+    world.call("s1", "STREAM.DELETE.O")
+    for name in world.nodes:
+        assert b"Nats-Stream: M" in reads(world, name)
+    world.call("s1", "STREAM.DELETE.M")
+    for name in world.nodes:
+        assert b"NATS/1.0 503" in reads(world, name)
+
+
+@pytest.mark.parametrize("replicas", [1, 3])
+def test_the_leader_of_a_stream_answers_direct_reads_through_every_server(replicas: int) -> None:
+    world = AgreeingCluster()
+    world.create("s1", "O", num_replicas=replicas, allow_direct=True)
+    world.publish("s1", "o.a")
+    for name in world.nodes:
+        assert b"Nats-Stream: O" in reads(world, name)
