@@ -31,11 +31,6 @@ NOT_YET: Final = (
     (r"WebSocket|websocket", "WebSocket: not yet supported"),
     (r"TLS", "TLS: not yet supported"),
     (r"nkeys|NKEYS|Nkeys|ClientJWTAuth|ClientAuth.*[Nn]key", "nkeys and JWT: not yet supported"),
-    (r"ClusterDiscovery", "clusters: not yet supported"),
-    (
-        r"stream_mirror|stream_source|test_subject_transforms",
-        "mirrors and sources: not yet supported",
-    ),
 )
 
 
