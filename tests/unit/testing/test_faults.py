@@ -8,7 +8,16 @@ import pytest
 from headwater.base.errors import ProgrammerError
 from headwater.testing import Episode, FaultPlan, World
 from headwater.testing import faults as model
-from headwater.testing.faults import ALL_KINDS, Crash, Fault, Partition, Pause, Refuse, Slow
+from headwater.testing.faults import (
+    ALL_KINDS,
+    BitFlip,
+    Crash,
+    Fault,
+    Partition,
+    Pause,
+    Refuse,
+    Slow,
+)
 
 
 def drawn(seed: int, **options: object) -> FaultPlan:
@@ -22,9 +31,10 @@ def drawn(seed: int, **options: object) -> FaultPlan:
 
 def test_every_kind_is_in_the_model() -> None:
     assert model.__doc__ is not None
-    for kind in ALL_KINDS:
+    for kind in (*ALL_KINDS, BitFlip):
         assert f"\n{kind.__name__} " in model.__doc__
-    assert set(ALL_KINDS) == set(Fault.__subclasses__())
+    # No plan flips bits of its own accord.
+    assert {*ALL_KINDS, BitFlip} == set(Fault.__subclasses__())
 
 
 def test_a_plan_follows_the_random_numbers() -> None:

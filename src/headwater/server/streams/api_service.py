@@ -47,7 +47,7 @@ from headwater.server.core.own_subscriptions import OwnSubscriptions
 from headwater.server.streams.advisories import Advisories
 from headwater.server.streams.copying.mirror_reads import MirrorReads
 from headwater.server.streams.direct_reads import DIRECT_GET_SUBJECT, DirectReads
-from headwater.server.streams.repair_waits import ReplyTo, awaiting_repair
+from headwater.server.streams.repair_waits import AwaitedRead, ReplyTo
 from headwater.server.streams.requests import Request as StreamRequest
 from headwater.server.streams.routing import Call, ListGathering, Listing, Routing, Source
 from headwater.server.streams.runners import StreamRunners
@@ -308,7 +308,7 @@ class ApiService:
 
         if name.startswith(_MSG_GET):
             begin = partial(self._begin_answer, account, operation, request)
-            read = awaiting_repair(self._scheduler, begin, reply_to)
+            read = AwaitedRead(self._scheduler, begin, reply_to).read
             self._when_complete(account, request.stream_name, request.body, read)
         elif name.startswith(_CHANGES) or (name.startswith(_INFO) and request.body):
             self._change(account, operation, request, reply_to)

@@ -6,7 +6,7 @@ told that the service is not available, and may try again: the message is neithe
 """
 
 from collections.abc import Callable
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, final
 
 from headwater.jetstream import error_codes
 from headwater.jetstream.api.documents import Response
@@ -19,23 +19,29 @@ LOOKS_MAX: Final = 40
 ReplyTo: TypeAlias = Callable[[Response | None, bool], object]
 
 
-def awaiting_repair(
-    scheduler: Scheduler, begin: Callable[[ReplyTo], object], reply_to: ReplyTo
-) -> Callable[[], None]:
+@final
+class AwaitedRead:
     """A read that is made again while its answer is that a message cannot be read yet."""
-    looks_left = LOOKS_MAX
 
-    def reply(response: Response | None, is_told: bool) -> None:
-        nonlocal looks_left
+    __slots__ = ("_begin", "_looks_left", "_reply_to", "_scheduler")
+
+    def __init__(
+        self, scheduler: Scheduler, begin: Callable[[ReplyTo], object], reply_to: ReplyTo
+    ) -> None:
+        self._scheduler = scheduler
+        self._begin = begin
+        self._reply_to = reply_to
+        self._looks_left = LOOKS_MAX
+
+    def read(self) -> None:
+        """Make the read, for the first time or once more."""
+        self._begin(self._reply)
+
+    def _reply(self, response: Response | None, is_told: bool) -> None:
         error = getattr(response, "error", None)
         is_damaged = error is not None and error.err_code == error_codes.CLUSTER_NOT_AVAIL.err_code
-        if is_damaged and looks_left:
-            looks_left -= 1
-            scheduler.call_later(LOOK_S, read)
+        if is_damaged and self._looks_left:
+            self._looks_left -= 1
+            self._scheduler.call_later(LOOK_S, self.read)
         else:
-            reply_to(response, is_told)
-
-    def read() -> None:
-        begin(reply)
-
-    return read
+            self._reply_to(response, is_told)

@@ -5,7 +5,7 @@ import pytest
 from headwater.jetstream import error_codes
 from headwater.jetstream.api.documents import ErrorDocument, MessageGetResponse, Response
 from headwater.jetstream.errors import ApiError, ErrorCode
-from headwater.server.streams.repair_waits import LOOK_S, LOOKS_MAX, ReplyTo, awaiting_repair
+from headwater.server.streams.repair_waits import LOOK_S, LOOKS_MAX, AwaitedRead, ReplyTo
 from tests.kit.world import ManualClock, ManualScheduler
 
 
@@ -41,7 +41,7 @@ def test_a_read_is_made_again_while_its_message_is_damaged(
         made += 1
         reply_to(answers[made - 1], True)
 
-    awaiting_repair(scheduler, begin, lambda response, _: replies.append(response))()
+    AwaitedRead(scheduler, begin, lambda response, _: replies.append(response)).read()
     for _ in range(LOOKS_MAX + 9):
         scheduler.advance(LOOK_S)
     assert made == reads

@@ -24,6 +24,8 @@ def work() -> StreamWorld:
     for number in range(4):
         world.push("s.a", b"%d" % number, Nats_Msg_Id=str(number))
     world.sync()
+    # The sync of this one is under way: the entries behind it share the next.
+    world.publish("s.b")
     world.push("s.a")
     world.call("CONSUMER.MSG.NEXT.S.C", {"batch": 1})
     (ack,) = set(re.findall(rb"[$]JS[.]ACK[.]\S+", world.caller.connection.received))

@@ -74,6 +74,7 @@ class OriginRunner:
         "_inbox",
         "_ingest",
         "_is_closed",
+        "_is_taking",
         "_machine",
         "_on_the_way",
         "_reply",
@@ -88,7 +89,7 @@ class OriginRunner:
         position = target.stream.positions.of(origin.index_name)
         self._machine = CopyMachine(origin, room.entropy, room.now_ns(), position)
         self._ingest = Ingest(self)
-        # Messages and controls of this turn, before those in the inlet.
+        # Messages and controls that came before those in the inlet.
         self._gathered: list[Arrived] = []
         # The subscriptions for messages, and for the answer to a request.
         self._inbox: Subscription | None = None
@@ -104,6 +105,8 @@ class OriginRunner:
         # Whether the stream has had nearly all messages of the origin.
         self._has_caught_up = False
         self._is_closed = False
+        # Whether the messages that have arrived are about to be taken.
+        self._is_taking = False
 
     @property
     def origin(self) -> Origin:
@@ -255,9 +258,19 @@ class OriginRunner:
             self._room.broker.turn.open_inlet(self._ingest, None)
         self._gathered.append(arrivals_of(replies, subjects, headers, payloads))
 
-    def process(self, inlet: Inlet) -> None:
-        """Take the messages that have arrived in this turn."""
-        incoming = inlet.take()
+    def process(self, _inlet: Inlet) -> None:
+        """Have the messages that have arrived taken before the next turn.
+
+        They may be of this turn. Streams that copy each other would never let it end.
+        """
+        if not self._is_taking:
+            self._is_taking = True
+            self._room.scheduler.call_soon(self._take)
+
+    def _take(self) -> None:
+        """Take the messages that have arrived."""
+        self._is_taking = False
+        incoming = self._ingest.take()
         gathered, self._gathered = self._gathered, []
         if len(incoming):
             gathered += arrived_in(incoming)

@@ -52,6 +52,7 @@ class CopyRoom:
         "is_announced",
         "mirrors",
         "now_ns",
+        "scheduler",
         "subscriptions",
         "timers",
     )
@@ -70,6 +71,7 @@ class CopyRoom:
         self.broker = broker
         self.subscriptions = subscriptions
         self.entropy = entropy
+        self.scheduler = scheduler
         self.now_ns = now_ns
         self.domain = domain
         self.mirrors = MirrorReads(entropy)
