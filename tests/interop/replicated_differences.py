@@ -29,7 +29,6 @@ ALONE: Final[dict[str, tuple[str, ...]]] = {
         "js.mirror-read.both",
         "js.mirror-read.filtered",
         "js.mirror-read.later",
-        "js.mirror-read.origin-deleted",
         "js.mirror-read.subject",
         "js.topology.mirror-read",
     ),
