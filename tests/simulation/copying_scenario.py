@@ -216,9 +216,6 @@ class CopyingScenario:
                     sequence = rng.choice(contents).sequence
                     await self._call(f"STREAM.MSG.DELETE.{ORIGIN}", {"seq": sequence})
             elif kind == "create again":
-                if self.shape.replicas > 1 and not self.shape.sync_always:
-                    # Servers that lose power may not agree on which of the two streams there is.
-                    continue
                 await self._call(f"STREAM.DELETE.{OTHER}")
                 await self._until(f"creation of {OTHER}", partial(self._create, OTHER))
             else:
