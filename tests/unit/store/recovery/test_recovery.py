@@ -12,12 +12,14 @@ from headwater.store.disk.journal import DELETED, TRUNCATING, encode_ranges
 from headwater.store.disk.segment import segment_name
 from headwater.store.disk.set_aside import SET_ASIDE
 from headwater.store.disk.wal import Extent
+from headwater.store.errors import DamagedMessageError
 from headwater.store.log.file_log import FileLog
 from headwater.store.log.message_log import StoreError
 from headwater.store.recovery.opening import create_log, open_log
 from headwater.store.upkeep.checkpoint import CHECKPOINT_FILE
 from headwater.testing.disk import SimDisk
 from headwater.testing.entropy import SeededEntropy, labelled_rng
+from tests.kit.damage import DamagedReplica
 from tests.kit.recovery_table import (
     Outcome,
     RecoveryTable,
@@ -388,6 +390,16 @@ def a_message_is_damaged_that_a_footer_knows() -> Outcome:
     disk = killed()
     disk.flip_bit(segments(disk)[0], HEADER_BYTES + 40, 1)
     return outcome_of(disk)
+
+
+@scenario("the same, in a replica")
+def a_message_of_a_replica_is_damaged() -> Outcome:
+    replica = DamagedReplica(messages=6).damage(3)
+    with pytest.raises(DamagedMessageError):
+        replica.log.get(3)
+    assert replica.log.messages == 6
+    assert list(replica.log.lost) == []
+    return Outcome({finding.kind for finding in replica.log.findings.reported})
 
 
 @scenario("erased message that nothing else calls deleted")
