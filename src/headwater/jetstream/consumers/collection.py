@@ -593,7 +593,7 @@ class Consumers:
     def adopt(self, entries: Iterable[tuple[int, bytes]]) -> None:
         """Apply the entries of consumers from a backup; `recover` comes after it."""
         for kind, body in entries:
-            self._recover_entry(kind, body)
+            self._recover_entry(kind, body, lambda _: True)
 
     def recover(self) -> list[int]:
         """Restore the consumers from the journal. Returns messages that none of them needs."""
@@ -601,7 +601,8 @@ class Consumers:
             if entry.kind not in codec.CONSUMER_KINDS:
                 continue
             try:
-                self._recover_entry(entry.kind, entry.body)
+                # One in memory was written down while the log was a replica.
+                self._recover_entry(entry.kind, entry.body, self._outlives)
             except StoreError as error:
                 self.findings.append(str(error))
         for consumer in self:
@@ -627,7 +628,10 @@ class Consumers:
         found = log.findings.reported if isinstance(log, FileLog) else []
         return bool(self.findings) or any(finding.kind in _LOSSES for finding in found)
 
-    def _recover_entry(self, kind: int, body: bytes) -> None:
+    def _recover_entry(
+        self, kind: int, body: bytes, is_there: Callable[[ConsumerConfig], bool]
+    ) -> None:
+        """Apply an entry again; `is_there` says whether a consumer that was created still is."""
         if kind == codec.KEPT:
             self._kept_until = codec.decode_kept(body)
             return
@@ -643,8 +647,7 @@ class Consumers:
             if consumer is not None:
                 # The entry of its deletion was lost.
                 self._forget(consumer)
-            # One in memory was written down while the log was a replica.
-            if self._outlives(record.config):
+            if is_there(record.config):
                 at_once(self._creating(record))
         elif consumer is None:
             return
