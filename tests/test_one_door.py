@@ -274,6 +274,52 @@ def test_durable_state_is_changed_where_the_lists_say(holder: Holder) -> None:
     assert all_callers(holder) == listed(holder)
 
 
+# Files, and the folders that they are in, as the store knows them.
+FILES: Final = Holder(
+    frozenset({"file", "_file", "files", "_files"}),
+    frozenset({"write", "overwrite", "truncate"})
+    | frozenset({"create", "rename", "remove", "make_folder", "remove_folder"}),
+)
+# The modules of the store that write files, by the reason. Everything else reads.
+WRITE_FILES: Final = {
+    "layouts, below the writers": (
+        "disk/encoding disk/filesystem disk/journal disk/segment disk/unfinished"
+    ),
+    "the log and its journal, which committers and `apply` write by way of `FileLog`": (
+        "log/log_journal log/segments stream_folders store"
+    ),
+    "upkeep: checkpoints, compaction, journals, files that are not needed, room on the disk": (
+        "disk/earlier_files disk/room log/checkpoints log/journal_rewrites"
+        " upkeep/checkpoint_writing upkeep/compaction upkeep/journal_rewriting"
+    ),
+    "opening: damage is set aside or cut off, entries are put back": (
+        "disk/set_aside disk/wal_reading groups/opening recovery/opening recovery/redo"
+        " recovery/replay recovery/replicas"
+    ),
+}
+
+
+def writes_files(source: str) -> bool:
+    """Whether a module of the store changes a file or a folder."""
+    return bool(callers(source, "", FILES))
+
+
+def test_the_files_of_a_store_are_written_where_the_list_says() -> None:
+    store = ROOT / "store"
+    found = {
+        path.relative_to(store).with_suffix("").as_posix()
+        for path in store.rglob("*.py")
+        if writes_files(path.read_text())
+    }
+    assert found == {name for names in WRITE_FILES.values() for name in names.split()}
+
+
+def test_a_write_to_a_file_is_found() -> None:
+    assert writes_files("class Index:\n def find(self): self._file.truncate(0)")
+    assert writes_files("def look(files): gone = files.remove")
+    assert not writes_files("def look(file): return file.read(0, 9)")
+
+
 # The modules outside of the store that decide anything by the sync mode of a stream: the one that
 # reads it from the configuration, and the one that chooses the class of the committer.
 KNOW_THE_SYNC_MODE: Final = {
