@@ -68,17 +68,6 @@ def _mirrors_go_on_above_their_reservation(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(StreamStore, "_is_copy_file", lambda *_: False)
 
 
-def _gaps_are_not_seen(patch: pytest.MonkeyPatch) -> None:
-    def count_all(arrivals: Arrivals, number: int) -> int:
-        return len(arrivals)
-
-    def hear(self: CopyMachine, control: Control, now_ns: int) -> None:
-        self.due_ns = now_ns + SILENCE_NS
-
-    patch.setattr(machine, "_count_in_order", count_all)
-    patch.setattr(CopyMachine, "control", hear)
-
-
 def _positions_are_not_applied(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(OriginPositions, "apply", lambda *_: None)
 
@@ -90,7 +79,6 @@ DEFECTS = {
         _mirrors_go_on_above_their_reservation,
         Shape(blackout=1.0),
     ),
-    "gaps are not seen": (_gaps_are_not_seen, Shape(copy_server=2, episodes=4)),
 }
 
 
@@ -116,3 +104,48 @@ def test_without_a_defence_nothing_shows_while_nothing_fails(
     plant(monkeypatch)
     _, scenario = run(2, CALM)
     assert scenario.published
+
+
+# --- deliveries that are lost ------------------------------------------------------------------
+
+
+def _gaps_are_not_seen(patch: pytest.MonkeyPatch) -> None:
+    def count_all(arrivals: Arrivals, number: int) -> int:
+        return len(arrivals)
+
+    def hear(self: CopyMachine, control: Control, now_ns: int) -> None:
+        self.due_ns = now_ns + SILENCE_NS
+
+    patch.setattr(machine, "_count_in_order", count_all)
+    patch.setattr(CopyMachine, "control", hear)
+
+
+def _lose_deliveries(patch: pytest.MonkeyPatch) -> list[Arrivals]:
+    """Have every fifth delivery lost on its way. Returns those that are."""
+    take, lost, count = CopyMachine.take, list[Arrivals](), 0
+
+    def take_most(self: CopyMachine, arrivals: Arrivals, now_ns: int) -> Arrivals | None:
+        nonlocal count
+        count += 1
+        if count % 5:
+            return take(self, arrivals, now_ns)
+        lost.append(arrivals)
+        return None
+
+    patch.setattr(CopyMachine, "take", take_most)
+    return lost
+
+
+def test_lost_deliveries_are_copied_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    lost = _lose_deliveries(monkeypatch)
+    run(2, CALM)
+    assert lost
+
+
+def test_lost_deliveries_break_a_copy_that_does_not_see_gaps(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _lose_deliveries(monkeypatch)
+    _gaps_are_not_seen(monkeypatch)
+    with pytest.raises(BrokenCopy):
+        run(2, CALM)

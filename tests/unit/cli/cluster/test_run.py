@@ -39,6 +39,8 @@ def test_servers_run_together_until_ctrl_c(
         servers = found["servers"]
         assert [each["name"] for each in servers] == ["s1", "s2", "s3"]
         login = ("--server", found["url"], "--user", "sys", "--password", "sys")
+        assert run(["cluster", "wait-healthy", *login]) == 0
+        capsys.readouterr()
         assert run(["cluster", "status", "--json", *login]) == 0
         status = json.loads(capsys.readouterr().out)
         assert (status["cluster"], len(status["servers"])) == ("local", 3)
