@@ -12,7 +12,7 @@ from headwater.go.numbers import MAX_INT64
 from headwater.go.quoting import quote
 from headwater.jetstream.account import AccountLimits
 from headwater.jetstream.streams.publishing.batch_limits import BatchLimits
-from headwater.server.configuration.options import StoreCipher
+from headwater.server.configuration.options import LinearizableReads, StoreCipher
 from headwater.server.configuration.parser import Value
 from headwater.server.configuration.reading import (
     Draft,
@@ -211,6 +211,62 @@ def _batch_timeout(draft: Draft, key: str, node: Value) -> None:
     draft.values["idle_ns_max"] = round(seconds * NS_PER_S)
 
 
+def _ack_timeout(draft: Draft, key: str, node: Value) -> None:
+    """The time for which a publish waits for its quorum; zero waits without end."""
+    # Zero is a choice here: it must replace the default.
+    draft.values["ack_timeout_ns"] = 0
+    _put_positive_time("ack_timeout_ns")(draft, key, node)
+
+
+def _put_positive_time(field: str) -> Handler:
+    """Keep a duration in nanoseconds that is not negative."""
+
+    def handler(draft: Draft, key: str, node: Value) -> None:
+        section = draft.section()
+        put_duration("seconds")(section, key, node)
+        seconds = section.values.get("seconds", 0.0)
+        if seconds < 0:
+            raise Refusal(node, f"error parsing {key.lower()}: it cannot be negative")
+        if seconds:
+            draft.values[field] = round(seconds * NS_PER_S)
+
+    return handler
+
+
+def _eventual_max_tail(draft: Draft, key: str, node: Value) -> None:
+    """How far the leader of an eventual stream may be ahead: a number of messages, or a map."""
+    if not isinstance(node.value, dict):
+        draft.values["eventual_messages_max"] = _positive(key, node, _plain_integer(key, node))
+        return
+    section = draft.section()
+    section.read(node.value, EVENTUAL_MAX_TAIL)
+    draft.values.update(section.values)
+
+
+def _positive(key: str, node: Value, value: int) -> int:
+    if value <= 0:
+        raise Refusal(node, f"error parsing {key.lower()}: it must be positive")
+    return value
+
+
+def _tail_messages(draft: Draft, key: str, node: Value) -> None:
+    draft.values["eventual_messages_max"] = _positive(key, node, _plain_integer(key, node))
+
+
+def _tail_bytes(draft: Draft, key: str, node: Value) -> None:
+    draft.values["eventual_bytes_max"] = _positive(key, node, _size(node, key.lower()))
+
+
+def _linearizable_reads(draft: Draft, key: str, node: Value) -> None:
+    name = string(node)
+    try:
+        draft.values["linearizable_reads"] = LinearizableReads(name.lower())
+    except ValueError:
+        raise Refusal(
+            node, f"Expected 'lease' or 'quorum' string value for {quote(key)}, got {name}"
+        ) from None
+
+
 def _cluster_traffic(draft: Draft, key: str, node: Value) -> None:
     """The account under which the frames of consensus of an account's streams are reported."""
     if not isinstance(node.value, str):
@@ -250,6 +306,10 @@ JETSTREAM: Final[Table] = table(
         "max_outstanding_catchup",
         _put_size("outstanding_catch_up_bytes_max", "max_outstanding_catchup"),
     ),
+    ("ack_timeout", _ack_timeout),
+    ("eventual_max_tail", _eventual_max_tail),
+    ("linearizable_reads", _linearizable_reads),
+    ("lease", _put_positive_time("lease_ns")),
     ("extension_hint", not_supported(_NO_EXTENSIONS)),
     ("meta_compact meta_compact_size meta_compact_sync", not_supported(_COMPACTED)),
 )
@@ -261,6 +321,11 @@ LIMITS: Final[Table] = table(
     ("max_request_batch", put("max_request_batch", integer)),
     ("default_max_consumers", put("default_max_consumers", integer)),
     ("batch", _batch_limits),
+)
+
+EVENTUAL_MAX_TAIL: Final[Table] = table(
+    ("max_msgs", _tail_messages),
+    ("max_bytes", _tail_bytes),
 )
 
 BATCH_LIMITS: Final[Table] = table(

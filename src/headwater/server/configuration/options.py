@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
+from headwater.base.clock import NS_PER_MS, NS_PER_S
 from headwater.base.errors import OperatingError
 from headwater.go.durations import format_seconds
 from headwater.go.quoting import quote
@@ -25,6 +26,10 @@ from headwater.subjects.grammar import has_blank_or_control, is_valid_pattern
 
 KIB: Final = 1024
 MIB: Final = 1024 * KIB
+# A shorter lease could not be renewed twice within it, a longer one would keep a stream without
+# leader for as long as a person waits.
+LEASE_NS_MIN: Final = 100 * NS_PER_MS
+LEASE_NS_MAX: Final = 60 * NS_PER_S
 
 DEFAULT_HOST: Final = "0.0.0.0"
 DEFAULT_PORT: Final = 4222
@@ -139,6 +144,13 @@ class StoreCipher(Enum):
     AES = "AES-GCM"
 
 
+class LinearizableReads(Enum):
+    """The ways in which a leader makes sure that it still leads when it answers a read."""
+
+    LEASE = "lease"
+    QUORUM = "quorum"
+
+
 @dataclass(frozen=True)
 class JetStreamOptions:
     """Streams: whether, where, and how much."""
@@ -168,6 +180,18 @@ class JetStreamOptions:
     unique_tag: str = ""
     # Bytes of snapshots that may be on their way to other servers; the default if not positive.
     outstanding_catch_up_bytes_max: int = 0
+
+    # --- levels of replicated streams ----------------------------------------------------------
+    # The time for which a strong publish waits for its quorum, unless its stream has one of its
+    # own. Zero waits without end.
+    ack_timeout_ns: int = 3 * NS_PER_S
+    # How far the leader of an eventual stream may be ahead of the quorum.
+    eventual_messages_max: int = 100_000
+    eventual_bytes_max: int = 64 * MIB
+    # How leaders know that they still lead when they answer a linearizable read.
+    linearizable_reads: LinearizableReads = LinearizableReads.LEASE
+    # The time that an entry of a stream with such reads keeps other servers from leading.
+    lease_ns: int = NS_PER_S
 
     # --- limits; 0 is no limit -----------------------------------------------------------------
     # The longest duplicate window a stream may have.
@@ -425,6 +449,7 @@ class Options:
         self._validate_no_auth_user()
         self._validate_cluster()
         self._validate_domain()
+        self._validate_lease()
 
     def _validate_limits(self) -> None:
         grace_s, duration_s = self.lame_duck_grace_period_s, self.lame_duck_duration_s
@@ -526,6 +551,15 @@ class Options:
             )
         if any(char in ".*>" for char in domain):
             raise OptionsError("invalid domain name: may not contain ., * or >")
+
+    def _validate_lease(self) -> None:
+        lease_ns = self.jetstream.lease_ns
+        if not LEASE_NS_MIN <= lease_ns <= LEASE_NS_MAX:
+            raise OptionsError(
+                f"jetstream lease ({format_seconds(lease_ns / NS_PER_S)}) is not between "
+                f"{format_seconds(LEASE_NS_MIN / NS_PER_S)} and "
+                f"{format_seconds(LEASE_NS_MAX / NS_PER_S)}"
+            )
 
 
 def is_bcrypt(secret: str) -> bool:

@@ -9,6 +9,7 @@ This module knows options only; the server applies a plan.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
+from enum import Enum
 from typing import Any, Final
 
 from headwater.go.durations import format_seconds
@@ -19,7 +20,6 @@ from headwater.server.configuration.options import (
     JetStreamOptions,
     Options,
     OptionsError,
-    StoreCipher,
 )
 from headwater.server.streams.storage.resources import friendly_bytes
 
@@ -153,7 +153,7 @@ def _raised_limits(old: JetStreamOptions, new: JetStreamOptions) -> list[str]:
 def _shown(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    return str(value.value if isinstance(value, StoreCipher) else value)
+    return str(value.value if isinstance(value, Enum) else value)
 
 
 Line = Callable[[Any], str]
@@ -249,6 +249,11 @@ JETSTREAM_NEEDS_RESTART: Final[Mapping[str, str]] = {
     "outstanding_catch_up_bytes_max": "JetStreamMaxCatchup",
     "sync_interval_s": "SyncInterval",
     "sync_always": "SyncAlways",
+    "ack_timeout_ns": "JetStreamAckTimeout",
+    "eventual_messages_max": "JetStreamEventualMaxTail",
+    "eventual_bytes_max": "JetStreamEventualMaxTail",
+    "linearizable_reads": "JetStreamLinearizableReads",
+    "lease_ns": "JetStreamLease",
     "max_buffered_messages": "StreamMaxBufferedMsgs",
     "max_buffered_bytes": "StreamMaxBufferedSize",
     "duplicate_window_max_ns": "JetStreamLimits",

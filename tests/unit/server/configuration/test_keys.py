@@ -2,12 +2,15 @@
 
 import pytest
 
+from headwater.base.clock import NS_PER_MS, NS_PER_S
 from headwater.server.configuration.keys import ConfigError, LoadedConfig, load_config
 from headwater.server.configuration.options import (
     AccountLimits,
     AccountOptions,
     JetStreamOptions,
+    LinearizableReads,
     Options,
+    OptionsError,
     Permissions,
     ResponsePermission,
     SubjectPermission,
@@ -25,6 +28,11 @@ def options(text: str) -> Options:
     loaded = load(text)
     assert loaded.warnings == ()
     return loaded.options
+
+
+def _streams(**changes: object) -> dict[str, object]:
+    """The options of a server with streams, with these values."""
+    return {"jetstream": JetStreamOptions(enabled=True, **changes)}  # type: ignore[arg-type]
 
 
 def complaints(text: str) -> str:
@@ -342,12 +350,47 @@ def test_a_high_timeout_is_warned_about(timeout: str) -> None:
         ("system: SYS", {"system_account": "SYS"}),
         ("no_sys_acc: true", {"no_system_account": True}),
         ("store_dir: data", {"jetstream": JetStreamOptions(store_dir="data")}),
+        ("jetstream { ack_timeout: '500ms' }", _streams(ack_timeout_ns=500 * NS_PER_MS)),
+        ("jetstream { ack_timeout: '0s' }", _streams(ack_timeout_ns=0)),
+        ("jetstream { eventual_max_tail: 7 }", _streams(eventual_messages_max=7)),
+        (
+            "jetstream { eventual_max_tail { max_msgs: 7, max_bytes: 1KB } }",
+            _streams(eventual_messages_max=7, eventual_bytes_max=1024),
+        ),
+        (
+            "jetstream { linearizable_reads: Quorum }",
+            _streams(linearizable_reads=LinearizableReads.QUORUM),
+        ),
+        ("jetstream { lease: '2s' }", _streams(lease_ns=2 * NS_PER_S)),
     ],
 )
 def test_keys_and_the_options_they_set(text: str, expected: dict[str, object]) -> None:
     found = options(text)
     source = {"config_file": "x.conf", "config_digest": found.config_digest}
     assert found == Options(**source, **expected)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("ack_timeout: '-1s'", "error parsing ack_timeout: it cannot be negative"),
+        ("eventual_max_tail: 0", "error parsing eventual_max_tail: it must be positive"),
+        ("eventual_max_tail { max_bytes: 0 }", "error parsing max_bytes: it must be positive"),
+        (
+            "linearizable_reads: both",
+            "Expected 'lease' or 'quorum' string value for \"linearizable_reads\", got both",
+        ),
+    ],
+)
+def test_levels_without_meaning_are_refused(text: str, error: str) -> None:
+    assert complaints(f"jetstream {{ {text} }}").endswith(error)
+
+
+@pytest.mark.parametrize(("text", "shown"), [("99ms", "99ms"), ("61s", "1m1s")])
+def test_a_lease_has_bounds(text: str, shown: str) -> None:
+    with pytest.raises(OptionsError) as failure:
+        options(f"jetstream {{ lease: '{text}' }}").validate()
+    assert str(failure.value) == f"jetstream lease ({shown}) is not between 100ms and 1m0s"
 
 
 def test_a_key_that_a_variable_refers_to_may_have_any_name() -> None:
