@@ -234,7 +234,7 @@ def _put_positive_time(field: str) -> Handler:
 
 
 def _eventual_max_tail(draft: Draft, key: str, node: Value) -> None:
-    """How far the leader of an eventual stream may be ahead: a number of messages, or a map."""
+    """The lead of an eventual stream over its quorum: a number of messages, or a map."""
     if not isinstance(node.value, dict):
         draft.values["eventual_messages_max"] = _positive(key, node, _plain_integer(key, node))
         return
