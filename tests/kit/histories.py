@@ -15,10 +15,12 @@ from headwater.checker.history import (
     Delete,
     Delivery,
     History,
+    LastRead,
     Operation,
     Publish,
     Purge,
     Read,
+    ReadLevel,
     Replica,
     Scan,
     Stored,
@@ -99,6 +101,21 @@ class Story:
         found = self.stored.get(sequence)
         operation: Read = self._begin(Read(client="r", begin_s=self.tick(), sequence=sequence))
         operation.body = None if found is None else found.body
+        operation.complete(self.tick())
+        return operation
+
+    def read_last(
+        self, subject: str, level: ReadLevel = ReadLevel.LINEARIZABLE, **fields: Any
+    ) -> LastRead:
+        """Read the last message of a subject, of the stream as it is now."""
+        operation: LastRead = self._begin(
+            LastRead(client="r", begin_s=self.tick(), subject=subject, level=level, **fields)
+        )
+        places = [at for at, stored in self.stored.items() if stored.subject == subject]
+        if places:
+            operation.sequence = max(places)
+            operation.body = self.stored[operation.sequence].body
+        operation.complete_to = self.last
         operation.complete(self.tick())
         return operation
 

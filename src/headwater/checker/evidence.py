@@ -14,6 +14,7 @@ from headwater.checker.history import (
     Batch,
     Delivery,
     History,
+    LastRead,
     Operation,
     Publish,
     Read,
@@ -107,6 +108,17 @@ class Evidence:
         return found
 
     @cached_property
+    def sequences_by_subject(self) -> dict[str, list[int]]:
+        """The sequences at which messages of each subject were ever seen, in order."""
+        found: dict[str, list[int]] = defaultdict(list)
+        for sequence, bodies in sorted(self.bodies_by_sequence.items()):
+            for subject in {
+                self.messages[body].subject for body in bodies if body in self.messages
+            }:
+                found[subject].append(sequence)
+        return found
+
+    @cached_property
     def places(self) -> list[tuple[Replica, dict[str, list[int]]]]:
         """Each replica with the sequences of every body that it has."""
         found = []
@@ -130,5 +142,5 @@ def _claimed_by(operation: Operation) -> Iterator[tuple[int, str]]:
         return
     elif isinstance(operation, Batch):
         yield from operation.placed()
-    elif isinstance(operation, (Publish, Delivery, Read)) and operation.body is not None:
+    elif isinstance(operation, (Publish, Delivery, Read, LastRead)) and operation.body is not None:
         yield operation.sequence, operation.body

@@ -94,6 +94,32 @@ class Read(Operation):
     body: str | None = None
 
 
+class ReadLevel(Enum):
+    """The levels of reads. Each promises something else about the age of an answer."""
+
+    WEAK = "weak"
+    SESSION = "session"
+    SEQUENTIAL = "sequential"
+    LINEARIZABLE = "linearizable"
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class LastRead(Operation):
+    """A get of the last message of a subject. Sequence 0 stands for the answer that there is none.
+
+    `min_sequence` is the mark of a session read, and `complete_to` the one in its answer. `mirror`
+    names the mirror that was asked, if not the stream itself.
+    """
+
+    subject: str
+    level: ReadLevel
+    mirror: str = ""
+    min_sequence: int = 0
+    sequence: int = 0
+    body: str | None = None
+    complete_to: int = 0
+
+
 @dataclass(slots=True, eq=False, kw_only=True)
 class Delivery(Operation):
     """A message that a consumer delivered.

@@ -14,6 +14,11 @@ from headwater.checker.messages import (
     check_sequences,
 )
 from headwater.checker.order import check_batches, check_expectations, check_real_time
+from headwater.checker.read_levels import (
+    check_linearizable_reads,
+    check_sequential_reads,
+    check_session_reads,
+)
 from headwater.checker.removals import check_removals
 from headwater.checker.replicas import check_replicas
 from headwater.checker.verdict import BrokenPromise, Verdict
@@ -31,6 +36,9 @@ CHECKS: Final[tuple[Callable[[Evidence], Verdict], ...]] = (
     check_double_acks,
     check_work_queue,
     check_new_consumers,
+    check_linearizable_reads,
+    check_sequential_reads,
+    check_session_reads,
     check_replicas,
 )
 

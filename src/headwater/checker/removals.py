@@ -20,16 +20,17 @@ def may_be_gone(
     return (
         any(
             operation.begin_s <= by_s and operation.end_s >= message.begin_s
-            for operation in _requests_about(evidence, message, sequence)
+            for operation in removals_of(evidence, message, sequence)
         )
         or _is_beyond_limits(evidence, message, sequence)
         or _is_consumed(evidence, sequence, by_s)
     )
 
 
-def _requests_about(
+def removals_of(
     evidence: Evidence, message: Message, sequence: int | None
 ) -> Iterator[Purge | Delete]:
+    """The purges and deletions that may have removed a message. None stands for any sequence."""
     for operation in evidence.history.operations:
         if not operation.may_have_happened:
             continue
