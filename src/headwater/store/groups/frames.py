@@ -22,7 +22,10 @@ rest is in its bytes:
 
     snapshot   `file` index, `offset` term
                0  replaces     u8  1 if no entry that was written before counts any more
-               1  (zero)       7
+               1  told         u8  1 if the longest lease is told; 0 in files of servers that
+                                   granted none
+               2  (zero)       2
+               4  lease        u32 microseconds, rounded up
                8  membership       the caller's bytes
 
     cut, end   no bytes
@@ -41,7 +44,10 @@ from headwater.store.disk.wal import GROUP_ENTRY, GROUP_SNAPSHOT, GROUP_STATE, A
 
 _STATE: Final = Struct("<QQBB6x")
 _ENTRY: Final = Struct("<QQQB7x")
-_SNAPSHOT: Final = Struct("<B7x")
+_SNAPSHOT: Final = Struct("<BB2xI")
+
+_NS_PER_US: Final = 1_000
+_LEASE_US_MAX: Final = (1 << 32) - 1
 
 VOTE_BYTES_MAX: Final = 255
 """A server name has at most so many bytes; a longer one is damage."""
@@ -81,6 +87,9 @@ class SnapshotMark:
     index: int = 0
     term: int = 0
     membership: bytes = b""
+    lease_ns: int | None = 0
+    """The longest lease that one of the entries up to there has granted, or a longer one; None if
+    the mark was written by a server that did not tell it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,12 +158,15 @@ def decode_entry(index: int, term: int, data: bytes) -> GroupEntry:
 
 def snapshot_frame(identity: bytes, mark: SnapshotMark, replaces: bool) -> AddedFrame:
     """The frame of a snapshot mark; `replaces` if no entry before it counts any more."""
-    data = _SNAPSHOT.pack(replaces) + mark.membership
+    lease_us = min(-(-(mark.lease_ns or 0) // _NS_PER_US), _LEASE_US_MAX)
+    data = _SNAPSHOT.pack(replaces, mark.lease_ns is not None, lease_us) + mark.membership
     return identity, GROUP_SNAPSHOT, mark.index, mark.term, data
 
 
 def decode_snapshot(index: int, term: int, data: bytes) -> tuple[SnapshotMark, bool]:
     """The snapshot mark in a frame, and whether it replaces the log. Raises FormatError."""
-    if len(data) < _SNAPSHOT.size or data[0] > 1:
+    if len(data) < _SNAPSHOT.size or data[0] > 1 or data[1] > 1:
         raise FormatError("a snapshot mark is too short, or has an unknown mark")
-    return SnapshotMark(index, term, data[_SNAPSHOT.size :]), data[0] == 1
+    replaces, is_told, lease_us = _SNAPSHOT.unpack_from(data)
+    lease_ns = lease_us * _NS_PER_US if is_told else None
+    return SnapshotMark(index, term, data[_SNAPSHOT.size :], lease_ns), replaces == 1

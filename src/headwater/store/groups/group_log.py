@@ -251,7 +251,7 @@ class GroupLog:
         frame = (self.identity, GROUP_CUT, first, 0, b"")
         return self._keep([frame], self.mode is GroupMode.SYNCED)
 
-    def compact(self, index: int, membership: bytes) -> None:
+    def compact(self, index: int, membership: bytes, lease_ns: int = 0) -> None:
         """Give up the entries up to an index: their effects are durable elsewhere.
 
         They are read no more; the write-ahead files that hold them go with a later trim.
@@ -259,7 +259,7 @@ class GroupLog:
         check(self.snapshot.index <= index <= self.last_index, "a snapshot within the log")
         if index == self.snapshot.index:
             return
-        self.snapshot = SnapshotMark(index, self.term_at(index), membership)
+        self.snapshot = SnapshotMark(index, self.term_at(index), membership, lease_ns)
         if self.mode is not GroupMode.MEMORY:
             is_written = index <= self._on_disk.entries.last_index
             check(is_written, "entries that are given up were written")

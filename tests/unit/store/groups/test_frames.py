@@ -24,6 +24,7 @@ from headwater.store.groups.frames import (
 
 GROUP = b"g" * 16
 NUMBERS = st.integers(0, 2**63 - 1)
+LEASES_US = st.integers(0, (1 << 32) - 1)
 VOTES = st.text(max_size=20).filter(lambda name: len(name.encode()) <= VOTE_BYTES_MAX)
 
 
@@ -55,14 +56,29 @@ def test_an_entry_is_read_as_it_was_written(
     assert term_before(body) == before
 
 
-@given(NUMBERS, NUMBERS, st.binary(), st.booleans())
+@given(NUMBERS, NUMBERS, st.binary(), LEASES_US, st.booleans())
 def test_a_snapshot_mark_is_read_as_it_was_written(
-    index: int, term: int, membership: bytes, replaces: bool
+    index: int, term: int, membership: bytes, lease_us: int, replaces: bool
 ) -> None:
-    mark = SnapshotMark(index, term, membership)
+    mark = SnapshotMark(index, term, membership, lease_us * 1_000)
     identity, kind, file, offset, data = snapshot_frame(GROUP, mark, replaces)
     assert (identity, kind) == (GROUP, GROUP_SNAPSHOT)
     assert decode_snapshot(file, offset, data) == (mark, replaces)
+
+
+@pytest.mark.parametrize(
+    ("lease_ns", "read_ns"), [(None, None), (1, 1_000), (1_001, 2_000), (1 << 60, 4294967295_000)]
+)
+def test_a_mark_never_tells_a_shorter_lease_than_it_has_room_for(
+    lease_ns: int | None, read_ns: int | None
+) -> None:
+    *_, data = snapshot_frame(GROUP, SnapshotMark(1, 1, b"members", lease_ns), replaces=False)
+    assert decode_snapshot(1, 1, data)[0].lease_ns == read_ns
+
+
+def test_a_mark_of_a_server_without_leases_tells_none() -> None:
+    mark, replaces = decode_snapshot(5, 2, b"\x01" + bytes(7) + b"members")
+    assert (mark, replaces) == (SnapshotMark(5, 2, b"members", None), True)
 
 
 @given(st.binary(max_size=400))

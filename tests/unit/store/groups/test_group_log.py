@@ -170,13 +170,13 @@ def test_compacted_entries_are_gone_and_the_membership_stays() -> None:
     log = group_on(store)
     log.save(entries=run(2, 6))
     store.commit()
-    log.compact(4, b"members")
+    log.compact(4, b"members", 7_000)
     store.commit()
     with pytest.raises(ProgrammerError):
         log.entries(4, 4, 0)
     disk.kill()
     log = opened(disk).groups[GROUP]
-    assert log.snapshot == SnapshotMark(4, 1, b"members")
+    assert log.snapshot == SnapshotMark(4, 1, b"members", 7_000)
     assert log.entries(5, 6, 100) == run(5, 6)
 
 
