@@ -29,12 +29,13 @@ class Member:
         *,
         config: RaftConfig | None = None,
         saved: SavedState | None = None,
+        disk: Disk | None = None,
         has_forgotten: bool = False,
         alive: bool = True,
     ) -> None:
         members = membership_of(voters, learners)
         self.now_ns = NS_PER_S
-        self.disk = Disk(saved or born(members))
+        self.disk = disk or Disk(saved or born(members))
         self.applied: list[bytes] = []
         self.node = RaftNode(
             name,

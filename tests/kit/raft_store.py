@@ -59,7 +59,7 @@ class StoredDisk:
 
     def _with_state(self, mark: SnapshotMark, state: int) -> SnapshotMark:
         data = state.to_bytes(STATE_BYTES, "little") + mark.membership
-        return SnapshotMark(mark.index, mark.term, data)
+        return SnapshotMark(mark.index, mark.term, data, mark.lease_ns)
 
     # --- the process ----------------------------------------------------------------------------
 
@@ -70,7 +70,8 @@ class StoredDisk:
         self.log = self.store.groups[GROUP]
         mark = self.log.snapshot
         self.state = int.from_bytes(mark.membership[:STATE_BYTES], "little")
-        self.log.snapshot = SnapshotMark(mark.index, mark.term, mark.membership[STATE_BYTES:])
+        membership = mark.membership[STATE_BYTES:]
+        self.log.snapshot = SnapshotMark(mark.index, mark.term, membership, mark.lease_ns)
         found = saved_state(self.log)
         self.log.snapshot = mark
         return found
@@ -125,7 +126,8 @@ class StoredDisk:
     def trim(self, snapshot: Snapshot, state: int) -> None:
         """Replace the log up to a snapshot."""
         self.state = state
-        self.log.compact(snapshot.index, self._with_state(mark_of(snapshot), state).membership)
+        mark = self._with_state(mark_of(snapshot), state)
+        self.log.compact(snapshot.index, mark.membership, snapshot.lease_ns)
         self._write()
 
     def entries(self, first: int, last: int, bytes_max: int) -> list[Entry]:

@@ -15,7 +15,12 @@
     repeat a > b                        the oldest message of a link arrives, and stays on its way
     a proposes x y                      entries, all in one turn
     a proposes members b c, learners d  a change of members
-    a transfers to b                    ... and `a resigns`
+    a transfers to b                    ... and `a resigns`, `a steps down`, `a retires`
+    leases 1.5                          seconds; the members grant leases, 0 for none
+    a renews                            its lease, on the timer that all groups share
+    a reads                             ... by its lease
+    a asks                              ... a round, whether it still leads
+    a reads by round 2                  ... if that one is confirmed
     a trims to 3                        the log up to there is replaced by a snapshot
     a disk stops                        writes stay on their way; `a disk writes` ends the oldest
     a disk goes on                      all writes end, and later ones at once
@@ -52,6 +57,8 @@ from headwater.raft.messages import (
     Message,
     PreVote,
     PreVoteReply,
+    ReadRound,
+    ReadRoundReply,
     Vote,
     VoteReply,
 )
@@ -131,7 +138,13 @@ def _body_text(message: Message) -> str:
         case InstallSnapshot():
             place = f"{message.snapshot.term}/{message.snapshot.index}"
             members = membership_text(message.snapshot.membership)
-            return f"snapshot {message.term} of {place}, {members}"
+            lease_ns = message.snapshot.lease_ns
+            lease = f", lease {lease_ns / NS_PER_S} s" if lease_ns else ""
+            return f"snapshot {message.term} of {place}, {members}{lease}"
+        case ReadRound():
+            return f"round {message.number} of {message.term}"
+        case ReadRoundReply():
+            return f"confirms round {message.number} of {message.term}"
         case CampaignNow():
             return f"campaign now {message.term}"
         case Digest():
@@ -166,6 +179,7 @@ class Stage:
     def __init__(self) -> None:
         self.now_ns = NS_PER_S
         self.config = RaftConfig()
+        self.lease_ns = 0
         self.members: dict[str, Member] = {}
         self.links: dict[tuple[str, str], deque[bytes]] = {}
         self.lines: list[str] = []
@@ -214,6 +228,7 @@ class Stage:
             self.now_ns,
             has_forgotten=has_forgotten,
         )
+        member.node.grant_leases(self.lease_ns)
         member.shown = self._role_text(member.node)
         for other in self.members.values():
             if other is not member and other.node is not None:
@@ -406,6 +421,47 @@ class Stage:
         member.running.resign(self.now_ns)
         self._work(member)
 
+    def _step_down(self, name: str) -> None:
+        member = self.members[name]
+        member.running.step_down(self.now_ns)
+        self._work(member)
+
+    def _retire(self, name: str) -> None:
+        member = self.members[name]
+        member.running.retire(self.now_ns)
+        self._work(member)
+
+    # --- reads -----------------------------------------------------------------------------------
+
+    def _grant(self, seconds: str) -> None:
+        self.lease_ns = int(float(seconds) * NS_PER_S)
+        for member in self.members.values():
+            if member.node is not None:
+                member.node.grant_leases(self.lease_ns)
+
+    def _renew(self, name: str) -> None:
+        member = self.members[name]
+        if not member.running.renew(self.now_ns):
+            self.lines.append(f"{name} has nothing to renew")
+        self._work(member)
+
+    def _read(self, name: str) -> None:
+        self._answer(self.members[name].running, self.members[name].running.may_read(self.now_ns))
+
+    def _ask(self, name: str) -> None:
+        member = self.members[name]
+        number = member.running.begin_read_round()
+        self.lines.append(f"{name} refuses" if number is None else f"{name} begins round {number}")
+        self._work(member)
+
+    def _read_by_round(self, name: str, number: str) -> None:
+        node = self.members[name].running
+        self._answer(node, node.confirmed_read_round >= int(number))
+
+    def _answer(self, node: RaftNode, may_read: bool) -> None:
+        answer = f"answers at {node.log.applied}" if may_read else "refuses"
+        self.lines.append(f"{node.name} {answer}")
+
     def _trim(self, name: str, index: str) -> None:
         member = self.members[name]
         snapshot = member.running.trim(int(index))
@@ -461,6 +517,13 @@ _COMMANDS: Final = [
     (rf"{_NAME} proposes (?P<data>[\w ]+)", "_propose"),
     (rf"{_NAME} transfers to (?P<to>\w+)", "_transfer"),
     (rf"{_NAME} resigns", "_resign"),
+    (rf"{_NAME} steps down", "_step_down"),
+    (rf"{_NAME} retires", "_retire"),
+    (r"leases (?P<seconds>[\d.]+)", "_grant"),
+    (rf"{_NAME} renews", "_renew"),
+    (rf"{_NAME} reads", "_read"),
+    (rf"{_NAME} asks", "_ask"),
+    (rf"{_NAME} reads by round (?P<number>\d+)", "_read_by_round"),
     (rf"{_NAME} trims to (?P<index>\d+)", "_trim"),
     (rf"{_NAME} disk stops", "_stop_disk"),
     (rf"{_NAME} disk writes", "_write_once"),

@@ -17,6 +17,7 @@ from typing import Final
 from headwater.base.errors import PeerError
 from headwater.raft import membership as memberships
 from headwater.raft.entry import Entry, EntryKind
+from headwater.raft.lease import LEASE_NS_MAX, UNTOLD_LEASE_NS
 from headwater.raft.membership import NAME_BYTES_MAX, MalformedMembership
 from headwater.raft.messages import (
     Append,
@@ -28,6 +29,8 @@ from headwater.raft.messages import (
     Message,
     PreVote,
     PreVoteReply,
+    ReadRound,
+    ReadRoundReply,
     Vote,
     VoteReply,
 )
@@ -48,6 +51,8 @@ _ANSWER: Final = Struct("<QB")
 _APPEND: Final = Struct("<QQQQQI")
 _APPEND_REPLY: Final = Struct("<QQQQ")
 _APPEND_REJECT: Final = Struct("<QQQQQ")
+_SNAPSHOT: Final = Struct("<QQQQ")
+_ROUND: Final = Struct("<QQ")
 _TERM: Final = Struct("<Q")
 
 _KINDS: Final = {int(kind): kind for kind in EntryKind}
@@ -240,18 +245,46 @@ def _append_reject(data: bytes, sender: str, to: str) -> Message:
 
 def _snapshot_body(message: InstallSnapshot) -> bytes:
     snapshot = message.snapshot
-    head = _ASK.pack(message.term, snapshot.index, snapshot.term)
+    head = _SNAPSHOT.pack(message.term, snapshot.index, snapshot.term, snapshot.lease_ns)
     return head + memberships.encode(snapshot.membership)
 
 
 def _install_snapshot(data: bytes, sender: str, to: str) -> Message:
+    term, index, snapshot_term, lease_ns = _fields(_SNAPSHOT, data, is_whole=False)
+    place = index, snapshot_term, lease_ns
+    return _snapshot_message(sender, to, term, place, data[_HEAD.size + _SNAPSHOT.size :])
+
+
+def _snapshot_without_lease(data: bytes, sender: str, to: str) -> Message:
+    """The message of a server that does not tell the leases of entries."""
     term, index, snapshot_term = _fields(_ASK, data, is_whole=False)
+    place = index, snapshot_term, UNTOLD_LEASE_NS
+    return _snapshot_message(sender, to, term, place, data[_HEAD.size + _ASK.size :])
+
+
+def _snapshot_message(
+    sender: str, to: str, term: int, place: tuple[int, int, int], encoded: bytes
+) -> Message:
+    index, snapshot_term, lease_ns = place
     if index == 0 or snapshot_term > term:
         raise MalformedMessage("a snapshot has no place in the log")
-    encoded = data[_HEAD.size + _ASK.size :]
+    if lease_ns > LEASE_NS_MAX:
+        raise MalformedMessage("a snapshot grants too long a lease")
     _check_membership(encoded)
-    snapshot = Snapshot(index, snapshot_term, memberships.decode(encoded))
+    snapshot = Snapshot(index, snapshot_term, memberships.decode(encoded), lease_ns)
     return InstallSnapshot(sender, to, term, snapshot)
+
+
+def _round_body(message: ReadRound | ReadRoundReply) -> bytes:
+    return _ROUND.pack(message.term, message.number)
+
+
+def _read_round(data: bytes, sender: str, to: str) -> Message:
+    return ReadRound(sender, to, *_fields(_ROUND, data))
+
+
+def _read_round_reply(data: bytes, sender: str, to: str) -> Message:
+    return ReadRoundReply(sender, to, *_fields(_ROUND, data))
 
 
 def _campaign_now_body(message: CampaignNow) -> bytes:
@@ -289,10 +322,14 @@ _FORMS: Final[list[tuple[int, type[Message], _Encoder, _Decoder]]] = [
     (5, Append, _append_body, _append),
     (6, AppendReply, _append_reply_body, _append_reply),
     (7, AppendReject, _append_reject_body, _append_reject),
-    (8, InstallSnapshot, _snapshot_body, _install_snapshot),
     (9, CampaignNow, _campaign_now_body, _campaign_now),
     (10, Digest, _digest_body, _digest),
+    (11, InstallSnapshot, _snapshot_body, _install_snapshot),
+    (12, ReadRound, _round_body, _read_round),
+    (13, ReadRoundReply, _round_body, _read_round_reply),
 ]
 _KIND_OF: Final = {message: kind for kind, message, _, _ in _FORMS}
 _BODY_OF: Final = {kind: body for kind, _, body, _ in _FORMS}
 _MESSAGE_OF: Final = {kind: decoder for kind, _, _, decoder in _FORMS}
+# A kind that is read and not written any more.
+_MESSAGE_OF[8] = _snapshot_without_lease

@@ -43,6 +43,10 @@ class RaftConfig:
     apply_bytes_max: int = 8 * 1024 * 1024
     """Committed entries that one `Ready` hands out, in bytes; the rest follows in the next."""
 
+    clock_drift: float = 0.05
+    """The part by which the clock of a member may be fast or slow: ρ of the rule for leases. A
+    clock gains or loses seconds a day; this allows for three seconds a minute."""
+
     log_memory_bytes_max: int = 16 * 1024 * 1024
     """Entries that a log keeps in memory for peers after they are written and applied. Older ones
     are read back from storage."""
@@ -52,6 +56,8 @@ class RaftConfig:
         for name in self.__slots__:
             if getattr(self, name) <= 0:
                 return f"{name} is not positive"
+        if self.clock_drift >= 1:
+            return "clock_drift is not less than one"
         if self.lost_leader_spread_ns > self.election_timeout_ns:
             return "lost_leader_spread_ns exceeds election_timeout_ns"
         if self.append_bytes_max > self.window_bytes_max:

@@ -27,6 +27,9 @@ class EntryKind(IntEnum):
     MEMBERSHIP = 2
     """An encoded `Membership`. It is in force as soon as it stands in a log."""
 
+    RELEASE = 3
+    """An entry without data: the last one of a leader that hands over on purpose."""
+
 
 @final
 class Entry:

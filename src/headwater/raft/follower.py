@@ -10,6 +10,7 @@ All appends of a turn are confirmed by one message, which leaves after the entri
 from typing import final
 
 from headwater.base.invariants import check
+from headwater.raft.lease import longest_lease
 from headwater.raft.messages import (
     Append,
     AppendReject,
@@ -17,6 +18,8 @@ from headwater.raft.messages import (
     CampaignNow,
     Digest,
     InstallSnapshot,
+    ReadRound,
+    ReadRoundReply,
 )
 from headwater.raft.replica import Replica
 from headwater.raft.role import Role, RoleName, Transition
@@ -124,6 +127,7 @@ class Follower(Role):
         if not log.accept(message.prev_index, message.prev_term, message.entries):
             self._reject(message)
             return None
+        replica.leases.received(longest_lease(message.entries), now_ns)
         last = message.prev_index + len(message.entries)
         # A message that ends before the commit index tells less than the commit index itself.
         self._match = max(self._match, last, log.commit)
@@ -156,6 +160,7 @@ class Follower(Role):
         self._follow(message.sender, now_ns)
         log = self.replica.log
         snapshot = message.snapshot
+        self.replica.leases.received(snapshot.lease_ns, now_ns)
         if snapshot.index > log.commit:
             if log.term_at(snapshot.index) == snapshot.term:
                 log.commit_to(snapshot.index)
@@ -163,6 +168,16 @@ class Follower(Role):
                 log.restore(snapshot)
         self._match = max(self._match, log.commit)
         self._is_reply_due = True
+        return None
+
+    def on_read_round(self, message: ReadRound, now_ns: int) -> Transition | None:
+        self._follow(message.sender, now_ns)
+        replica = self.replica
+        # A member that may have forgotten may have voted for a later leader.
+        if replica.recovery == TRUSTED:
+            replica.messages.append(
+                ReadRoundReply(replica.name, message.sender, replica.term, message.number)
+            )
         return None
 
     def flush(self, now_ns: int) -> None:

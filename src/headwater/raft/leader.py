@@ -4,6 +4,8 @@
   with an entry of the leader's own: a majority alone does not protect them. The leader serves as
   soon as its first entry is applied.
 - A leader sends entries before its own disk has them, and counts itself when it has.
+- A leader that inherits entries with leases commits nothing until they have passed, and one that
+  hands over on purpose writes a release (`lease`).
 - A leader that has not had a quorum of live servers for an election timeout resigns.
 - A joint membership is left as soon as it is committed. A leader that is no voter of the membership
   which follows resigns when that is committed.
@@ -18,6 +20,7 @@ from headwater.base.invariants import check
 from headwater.raft import membership as memberships
 from headwater.raft import quorum
 from headwater.raft.entry import Entry, EntryKind
+from headwater.raft.leader_lease import LeaderLease
 from headwater.raft.log import RaftLog
 from headwater.raft.membership import Membership
 from headwater.raft.messages import (
@@ -27,8 +30,10 @@ from headwater.raft.messages import (
     CampaignNow,
     Digest,
     InstallSnapshot,
+    ReadRoundReply,
 )
 from headwater.raft.progress import Progress
+from headwater.raft.read_rounds import ReadRounds
 from headwater.raft.replica import Replica
 from headwater.raft.replication import Replication
 from headwater.raft.role import Role, RoleName, Transition
@@ -57,6 +62,8 @@ class Leader(Role):
         "_successor",
         "_transfer_end_ns",
         "_unwritten_ns",
+        "lease",
+        "rounds",
     )
 
     name = RoleName.LEADER
@@ -71,6 +78,8 @@ class Leader(Role):
         self._transfer_end_ns = _NEVER
         self._unwritten_ns = _NEVER
         """The time of the first append since this disk has last finished a write."""
+        self.lease = LeaderLease(replica)
+        self.rounds = ReadRounds(replica)
 
     @property
     def replicated(self) -> int:
@@ -99,7 +108,8 @@ class Leader(Role):
         return self.replica.name
 
     def enter(self, now_ns: int) -> Transition | None:
-        self._append(EntryKind.NOOP, [b""], now_ns, 0)
+        self.lease.begin(now_ns)
+        self._append(EntryKind.NOOP, [b""], now_ns)
         self._note_quorum(now_ns)
         return None
 
@@ -108,12 +118,12 @@ class Leader(Role):
 
     # --- proposals ------------------------------------------------------------------------------
 
-    def propose(self, batch: list[bytes], now_ns: int, lease_ns: int) -> int | None:
+    def propose(self, batch: list[bytes], now_ns: int) -> int | None:
         """Append entries with these data. Returns the index of the first; None in a transfer."""
         check(bool(batch), "a proposal has entries")
         if self._successor != NOBODY:
             return None
-        return self._append(EntryKind.DATA, batch, now_ns, lease_ns)
+        return self._append(EntryKind.DATA, batch, now_ns)
 
     def propose_membership(self, target: Membership, now_ns: int) -> int | None:
         """Begin a change of members. Returns the index of its first entry.
@@ -131,8 +141,9 @@ class Leader(Role):
             return None
         return self._append_membership(memberships.change(log.membership, target), now_ns)
 
-    def _append(self, kind: EntryKind, batch: list[bytes], now_ns: int, lease_ns: int) -> int:
+    def _append(self, kind: EntryKind, batch: list[bytes], now_ns: int) -> int:
         replica = self.replica
+        lease_ns = replica.leases.granted_ns if kind is not EntryKind.RELEASE else 0
         first = replica.log.last_index + 1
         term = replica.term
         entries = [
@@ -140,12 +151,13 @@ class Leader(Role):
             for index, data in enumerate(batch, first)
         ]
         replica.log.append(entries)
+        self.lease.created(first, kind, lease_ns, now_ns)
         if self._unwritten_ns == _NEVER:
             self._unwritten_ns = now_ns
         return first
 
     def _append_membership(self, membership: Membership, now_ns: int) -> int:
-        index = self._append(EntryKind.MEMBERSHIP, [memberships.encode(membership)], now_ns, 0)
+        index = self._append(EntryKind.MEMBERSHIP, [memberships.encode(membership)], now_ns)
         self._replication.follow_membership()
         self._note_quorum(now_ns)
         return index
@@ -176,10 +188,12 @@ class Leader(Role):
     def _begin_readmission(self, progress: Progress, now_ns: int) -> None:
         """Create the entry that a follower needs which may have forgotten earlier ones."""
         if progress.recovery != TRUSTED and progress.readmit_index == 0:
-            progress.readmit_index = self._append(EntryKind.NOOP, [b""], now_ns, 0)
+            progress.readmit_index = self._append(EntryKind.NOOP, [b""], now_ns)
             self._note_quorum(now_ns)
 
     def _advance_commit(self, now_ns: int) -> Transition | None:
+        if self.lease.is_waiting:
+            return None
         replica = self.replica
         log = replica.log
         index = quorum.committed_index(log.membership, self._replication.matches)
@@ -191,7 +205,7 @@ class Leader(Role):
         if log.membership.is_joint:
             self._append_membership(log.membership.left(), now_ns)
         elif not log.membership.is_voter(replica.name):
-            return self._resign(self.best_successor())
+            return self.step_down(now_ns)
         return None
 
     # --- live servers ---------------------------------------------------------------------------
@@ -208,7 +222,7 @@ class Leader(Role):
         self._replication.peer_lost(peer)
         self._note_quorum(now_ns)
         if peer == self._successor:
-            self._successor = NOBODY
+            self._lead_on(now_ns)
         return None
 
     def on_digest(self, message: Digest, now_ns: int) -> Transition | None:
@@ -243,6 +257,7 @@ class Leader(Role):
         """Begin to hand over to a voter that is alive. Returns whether that is possible."""
         if successor == self.replica.name or not self._is_electable(successor):
             return False
+        self._release(now_ns)
         self._successor = successor
         self._transfer_end_ns = now_ns + self.replica.config.election_timeout_ns
         self._appoint_successor()
@@ -274,6 +289,25 @@ class Leader(Role):
         ]
         return max(names, key=lambda name: matches.get(name, 0), default=NOBODY)
 
+    def _lead_on(self, now_ns: int) -> None:
+        """Give up a transfer of leadership. An entry behind the release renews the lease."""
+        self._successor = NOBODY
+        if self.lease.is_released:
+            self._append(EntryKind.NOOP, [b""], now_ns)
+
+    def _release(self, now_ns: int) -> bool:
+        """Give up the lease, if there is one. Returns whether a release is the last entry."""
+        if self.lease.must_release:
+            self._append(EntryKind.RELEASE, [b""], now_ns)
+        return self.lease.is_released
+
+    def step_down(self, now_ns: int) -> Transition:
+        """Cease to lead on purpose: the successor has a release, if it has the entries before."""
+        if self._release(now_ns):
+            # The release travels before the appointment.
+            self.flush(now_ns)
+        return self.resign()
+
     def resign(self) -> Transition:
         """Cease to lead, and appoint a successor if there is a live one."""
         return self._resign(self.best_successor())
@@ -302,6 +336,8 @@ class Leader(Role):
         resend_ns = self._replication.deadline_ns()
         if resend_ns is not None:
             deadlines.append(resend_ns)
+        if self.lease.wait_end_ns is not None:
+            deadlines.append(self.lease.wait_end_ns)
         return min(deadlines, default=None)
 
     def tick(self, now_ns: int) -> Transition | None:
@@ -310,14 +346,38 @@ class Leader(Role):
             # A successor would have no quorum either, and enter a term in vain.
             return self._resign(NOBODY)
         if self._successor != NOBODY and now_ns >= self._transfer_end_ns:
-            self._successor = NOBODY
             if self.replica.is_retiring and self.best_successor() != NOBODY:
                 # The successor did not take over: any other member may.
-                return self.resign()
+                return self.step_down(now_ns)
+            self._lead_on(now_ns)
         if self._unwritten_ns != _NEVER and now_ns >= self._unwritten_ns + timeout_ns:
             self._unwritten_ns = now_ns
             self.hand_over(now_ns)
         self._replication.resend(now_ns)
+        return self._end_wait(now_ns)
+
+    def _end_wait(self, now_ns: int) -> Transition | None:
+        """Begin to commit when the leases of inherited entries have passed. The entry that this
+        leader began with is old by then, so another one begins its own lease."""
+        if not self.lease.ends_wait(now_ns):
+            return None
+        if self._successor == NOBODY:
+            self._append(EntryKind.NOOP, [b""], now_ns)
+        else:
+            self._release(now_ns)
+        return self._advance_commit(now_ns)
+
+    # --- reads ----------------------------------------------------------------------------------
+
+    def renew(self, now_ns: int) -> bool:
+        """Append an entry that renews the lease, if it needs one. Returns whether it did."""
+        if self._successor != NOBODY or not self.lease.must_renew(now_ns):
+            return False
+        self._append(EntryKind.NOOP, [b""], now_ns)
+        return True
+
+    def on_read_round_reply(self, message: ReadRoundReply, now_ns: int) -> Transition | None:
+        self.rounds.confirm(message)
         return None
 
     def retry_snapshot(self, peer: str) -> None:

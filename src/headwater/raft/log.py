@@ -10,6 +10,8 @@
 handed out to be written. A portion of writes is numbered; if entries are cut off while it is on its
 way, it no longer vouches for them, also when others take their place that look the same.
 
+`longest_lease_ns` is the longest lease of any entry that was ever here, trimmed and cut ones too.
+
 The terms of all entries behind the snapshot are kept as runs, so that no comparison of logs reads
 storage. So are the memberships, which take effect when they are appended and end when they are cut.
 """
@@ -46,6 +48,7 @@ class RaftLog:
         "commit",
         "handed_out",
         "last_index",
+        "longest_lease_ns",
         "membership",
         "pending_snapshot",
         "snapshot",
@@ -57,6 +60,7 @@ class RaftLog:
         self._storage = storage
         self._memory_bytes_max = memory_bytes_max
         self._in_flight: deque[tuple[int, int]] = deque()
+        self.longest_lease_ns = 0
         self._begin_at(saved.snapshot)
         self.pending_snapshot: Snapshot | None = None
         self._read_back(saved.last_index)
@@ -78,6 +82,7 @@ class RaftLog:
         self._run_term = [snapshot.term]
         self._memberships: list[tuple[int, Membership]] = [(snapshot.index, snapshot.membership)]
         self.membership = snapshot.membership
+        self.longest_lease_ns = max(self.longest_lease_ns, snapshot.lease_ns)
 
     def _read_back(self, last_index: int) -> None:
         """Read terms and memberships of all entries, and keep the last ones in memory."""
@@ -172,6 +177,8 @@ class RaftLog:
         last_term = self._run_term[-1]
         for entry in entries:
             self._tail_bytes += size_of(entry)
+            if entry.lease_ns > self.longest_lease_ns:
+                self.longest_lease_ns = entry.lease_ns
             if entry.term != last_term:
                 last_term = entry.term
                 self._run_first.append(entry.index)
@@ -279,6 +286,11 @@ class RaftLog:
             self.applied = index
             self._forget_tail()
 
+    def snapshot_at(self, index: int) -> Snapshot:
+        """The place of a snapshot that ends with an entry. No lease is taken for a shorter one."""
+        term, membership = self.term_at(index), self.membership_at(index)
+        return Snapshot(index, term, membership, self.longest_lease_ns)
+
     def trim(self, index: int) -> Snapshot:
         """Give up the entries up to an index. Returns the place of the snapshot that stands for
         them."""
@@ -288,7 +300,7 @@ class RaftLog:
             index <= self.applied and index <= self.stable,
             "trimmed entries are applied and written",
         )
-        self.snapshot = Snapshot(index, self.term_at(index), self.membership_at(index))
+        self.snapshot = self.snapshot_at(index)
         at = bisect_right(self._run_first, index) - 1
         del self._run_first[:at], self._run_term[:at]
         self._run_first[0] = index

@@ -177,6 +177,28 @@ class InstallSnapshot(Message):
 
 
 @final
+class ReadRound(Message):
+    """The question whether the sender still leads, for all reads that arrived before it left."""
+
+    __slots__ = ("number",)
+
+    def __init__(self, sender: str, to: str, term: int, number: int) -> None:
+        super().__init__(sender, to, term)
+        self.number = number
+
+
+@final
+class ReadRoundReply(Message):
+    """The answer that this member has elected no leader of a later term."""
+
+    __slots__ = ("number",)
+
+    def __init__(self, sender: str, to: str, term: int, number: int) -> None:
+        super().__init__(sender, to, term)
+        self.number = number
+
+
+@final
 class CampaignNow(Message):
     """The appointment of a successor, which has the whole log of the leader."""
 

@@ -54,6 +54,8 @@ from headwater.raft.messages import (
     Message,
     PreVote,
     PreVoteReply,
+    ReadRound,
+    ReadRoundReply,
     Vote,
     VoteReply,
 )
@@ -71,6 +73,8 @@ _HANDLERS: Final[dict[type[Message], Callable[[Role, Any, int], Transition | Non
     AppendReject: lambda role, message, now_ns: role.on_append_reject(message, now_ns),
     InstallSnapshot: lambda role, message, now_ns: role.on_install_snapshot(message, now_ns),
     VoteReply: lambda role, message, now_ns: role.on_vote_reply(message, now_ns),
+    ReadRound: lambda role, message, now_ns: role.on_read_round(message, now_ns),
+    ReadRoundReply: lambda role, message, now_ns: role.on_read_round_reply(message, now_ns),
     CampaignNow: lambda role, message, now_ns: role.on_campaign_now(message, now_ns),
     Digest: lambda role, message, now_ns: role.on_digest(message, now_ns),
 }
@@ -100,6 +104,8 @@ class RaftNode:
     ) -> None:
         recovery = _recovery_number(entropy) if has_forgotten else TRUSTED
         self._replica = Replica(name, config, entropy, storage, saved, recovery)
+        # Nobody knows when the entries that are there were received.
+        self._replica.leases.received(self.log.longest_lease_ns, now_ns)
         self._portions = 0
         self._written = 0
         self._role: Role = Follower(self._replica, NOBODY)
@@ -221,7 +227,7 @@ class RaftNode:
 
     def _follow_term(self, message: Message, now_ns: int) -> None:
         """Enter the term of a message, and follow its sender if only a leader can have sent it."""
-        is_from_leader = isinstance(message, Append | InstallSnapshot)
+        is_from_leader = isinstance(message, Append | InstallSnapshot | ReadRound)
         is_newer = message.term > self._replica.term
         is_campaigning = self._role.name in (RoleName.PRE_CANDIDATE, RoleName.CANDIDATE)
         if is_newer or (is_from_leader and is_campaigning):
@@ -231,7 +237,7 @@ class RaftNode:
     def _answer_stale(self, message: Message) -> None:
         """Tell a leader, a candidate or a returning server of an earlier term about this one."""
         replica = self._replica
-        if isinstance(message, Append | InstallSnapshot | Digest):
+        if isinstance(message, Append | InstallSnapshot | ReadRound | Digest):
             replica.replies.append(self.digest(message.sender))
             self._role.show_leader(message.sender)
         elif isinstance(message, Vote):
@@ -293,14 +299,14 @@ class RaftNode:
 
     # --- the driver's requests ------------------------------------------------------------------
 
-    def propose(self, batch: list[bytes], now_ns: int, lease_ns: int = 0) -> int | None:
+    def propose(self, batch: list[bytes], now_ns: int) -> int | None:
         """Append entries with these data. Returns the index of the first, or None if not possible.
 
         The entries are committed if an entry with this index and the present term is handed out to
         be applied; if one of another term is, they never will be.
         """
         role = self._role
-        return role.propose(batch, now_ns, lease_ns) if isinstance(role, Leader) else None
+        return role.propose(batch, now_ns) if isinstance(role, Leader) else None
 
     def propose_membership(self, target: Membership, now_ns: int) -> int | None:
         """Begin a change to other members. Returns the index of its first entry, or None."""
@@ -329,6 +335,14 @@ class RaftNode:
         if self._replica.may_campaign and not self.leader:
             self._enter(Transition(RoleName.PRE_CANDIDATE, self.term), now_ns)
 
+    def step_down(self, now_ns: int) -> None:
+        """Hand over to the best successor, and lead no more from now on.
+
+        For a server that works: the successor is sent a release of the lease, and serves at once.
+        """
+        if isinstance(self._role, Leader):
+            self._enter(self._role.step_down(now_ns), now_ns)
+
     def resign(self, now_ns: int) -> None:
         """Cease to lead, for instance because this server's disk has failed.
 
@@ -354,7 +368,11 @@ class RaftNode:
         For a majority of members that have all forgotten. Committed entries may be lost by it; the
         decision is the driver's (CONSISTENCY.md section 1), never the core's.
         """
-        self._replica.recovery = TRUSTED
+        replica = self._replica
+        replica.recovery = TRUSTED
+        # The entries that were forgotten are taken for such as the group creates now.
+        longest_ns = max(replica.log.longest_lease_ns, replica.leases.granted_ns)
+        replica.leases.received(longest_ns, now_ns)
         self._enter(Transition(RoleName.FOLLOWER, self.term, self.leader), now_ns)
 
     def forget(self, now_ns: int) -> None:
@@ -383,12 +401,46 @@ class RaftNode:
         """The place of a snapshot that ends with an applied entry, which is still in the log."""
         log = self._replica.log
         check(log.snapshot.index <= index <= log.applied, "a snapshot of applied entries")
-        return Snapshot(index, log.term_at(index), log.membership_at(index))
+        return log.snapshot_at(index)
 
     def trim(self, index: int) -> Snapshot:
         """Give up the log up to an applied index. Returns the place of the snapshot that replaces
         it."""
         return self._replica.log.trim(index)
+
+    # --- linearizable reads ---------------------------------------------------------------------
+
+    def grant_leases(self, lease_ns: int) -> None:
+        """Grant this lease with each later entry, if this member leads; 0 for none."""
+        self._replica.leases.grant(lease_ns)
+
+    def may_read(self, now_ns: int) -> bool:
+        """Whether a read of the applied state is linearizable by this leader's lease.
+
+        The clock is read behind the state: a process may be paused between the two.
+        """
+        return isinstance(self._role, Leader) and self._role.lease.may_read(now_ns)
+
+    def renew(self, now_ns: int) -> bool:
+        """Renew the lease of this leader, if no entry does. Returns whether there is work to do.
+
+        For the server's one timer, which asks all groups twice per lease.
+        """
+        return isinstance(self._role, Leader) and self._role.renew(now_ns)
+
+    def begin_read_round(self) -> int | None:
+        """Ask the quorum whether this member leads. Returns the number of the round, or None.
+
+        The round serves the reads that have arrived by now, as soon as `confirmed_read_round` is
+        its number or a later one.
+        """
+        role = self._role
+        return role.rounds.begin() if isinstance(role, Leader) and role.is_ready else None
+
+    @property
+    def confirmed_read_round(self) -> int:
+        """The last round of this leader whose reads may be made now at the applied index."""
+        return self._role.rounds.confirmed if isinstance(self._role, Leader) else 0
 
     # --- work -----------------------------------------------------------------------------------
 

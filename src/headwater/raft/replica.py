@@ -8,6 +8,7 @@ from typing import Final, final
 from headwater.base.entropy import Entropy
 from headwater.base.invariants import check
 from headwater.raft.config import RaftConfig
+from headwater.raft.lease import Leases
 from headwater.raft.log import RaftLog
 from headwater.raft.messages import Message
 from headwater.raft.storage import NOBODY, TRUSTED, HardState, SavedState, Storage
@@ -30,6 +31,7 @@ class Replica:
         "is_contradicted",
         "is_retiring",
         "leader",
+        "leases",
         "log",
         "messages",
         "name",
@@ -61,6 +63,7 @@ class Replica:
         self.recovery = recovery or hard_state.recovery
         is_whole = hard_state.commit <= saved.last_index
         check(is_whole or self.recovery != TRUSTED, "a member that lost entries has forgotten")
+        self.leases = Leases()
         self.leader = NOBODY
         """The leader of this term, if its server is believed to be alive."""
         self.alive: set[str] = set()

@@ -16,6 +16,8 @@ from headwater.raft.messages import (
     Digest,
     InstallSnapshot,
     PreVoteReply,
+    ReadRound,
+    ReadRoundReply,
     VoteReply,
 )
 from headwater.raft.replica import Replica
@@ -118,6 +120,12 @@ class Role:
         return None
 
     def on_vote_reply(self, message: VoteReply, now_ns: int) -> Transition | None:
+        return None
+
+    def on_read_round(self, message: ReadRound, now_ns: int) -> Transition | None:
+        return None
+
+    def on_read_round_reply(self, message: ReadRoundReply, now_ns: int) -> Transition | None:
         return None
 
     def on_campaign_now(self, message: CampaignNow, now_ns: int) -> Transition | None:

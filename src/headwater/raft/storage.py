@@ -61,6 +61,8 @@ class Snapshot:
     index: int
     term: int
     membership: Membership
+    lease_ns: int = 0
+    """The longest lease that one of the entries up to there has granted, or a longer one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,8 @@ def reborn(saved: SavedState, membership: Membership) -> SavedState:
     kept = HardState(
         max(hard_state.term, BIRTH_INDEX), hard_state.vote, BIRTH_INDEX, hard_state.recovery
     )
-    snapshot = Snapshot(BIRTH_INDEX, BIRTH_INDEX, membership)
+    lease_ns = saved.snapshot.lease_ns
+    snapshot = Snapshot(BIRTH_INDEX, BIRTH_INDEX, membership, lease_ns)
     return SavedState(kept, snapshot, BIRTH_INDEX, BIRTH_INDEX)
 
 

@@ -6,6 +6,7 @@ from headwater.raft import codec
 from headwater.raft import membership as memberships
 from headwater.raft.codec import MalformedMessage
 from headwater.raft.entry import Entry, EntryKind
+from headwater.raft.lease import LEASE_NS_MAX, UNTOLD_LEASE_NS
 from headwater.raft.membership import NAME_BYTES_MAX, Membership, membership_of
 from headwater.raft.messages import (
     Append,
@@ -17,6 +18,8 @@ from headwater.raft.messages import (
     Message,
     PreVote,
     PreVoteReply,
+    ReadRound,
+    ReadRoundReply,
     Vote,
     VoteReply,
 )
@@ -39,10 +42,14 @@ MESSAGES: list[Message] = [
     AppendReply("a", "b", 3, 9, 8, LARGEST),
     AppendReject("a", "b", 3, 9, 8, 2, 5),
     InstallSnapshot("a", "b", 3, Snapshot(9, 2, JOINT)),
+    InstallSnapshot("a", "b", 3, Snapshot(9, 2, JOINT, LEASE_NS_MAX)),
+    ReadRound("a", "b", 3, LARGEST),
+    ReadRoundReply("a", "b", LARGEST, 1),
     CampaignNow("a", "b", LARGEST),
     Digest("a", "b", 3, "ä"),
     Digest("a", "b", 0, ""),
 ]
+WITHOUT_NAMES = [message for message in MESSAGES if not isinstance(message, Digest)]
 
 
 def names(messages: list[Message]) -> list[str]:
@@ -64,7 +71,7 @@ def test_a_cut_message_is_refused_or_another_one(message: Message) -> None:
             codec.decode(data[:end], "a", "b")
 
 
-@pytest.mark.parametrize("message", MESSAGES[:10], ids=names(MESSAGES[:10]))
+@pytest.mark.parametrize("message", WITHOUT_NAMES, ids=names(WITHOUT_NAMES))
 def test_a_message_with_something_after_it_is_refused(message: Message) -> None:
     with pytest.raises(MalformedMessage):
         codec.decode(codec.encode(message) + b"\0", "a", "b")
@@ -113,6 +120,10 @@ def noop(term: int, index: int) -> Entry:
         ),
         (codec.encode(InstallSnapshot("a", "b", 3, Snapshot(0, 0, JOINT))), "no place"),
         (codec.encode(InstallSnapshot("a", "b", 3, Snapshot(9, 4, JOINT))), "no place"),
+        (
+            codec.encode(InstallSnapshot("a", "b", 3, Snapshot(9, 2, JOINT, LEASE_NS_MAX + 1))),
+            "too long a lease",
+        ),
         (codec.encode(Digest("a", "b", 3, "x" * (NAME_BYTES_MAX + 1))), "too long"),
         (codec.encode(Digest("a", "b", 3, "")) + b"\xff", "not UTF-8"),
         (codec.encode(VoteReply("a", "b", 3, True))[:-1] + b"\x02", "neither true nor false"),
@@ -145,3 +156,11 @@ def test_the_longest_name_of_a_leader_is_accepted() -> None:
 def test_a_membership_in_a_snapshot_survives() -> None:
     message = InstallSnapshot("a", "b", 3, Snapshot(9, 2, membership_of("abc", "d")))
     assert codec.decode(codec.encode(message), "a", "b") == message
+
+
+def test_a_snapshot_that_tells_no_lease_is_taken_for_one_with_the_default() -> None:
+    message = InstallSnapshot("a", "b", 3, Snapshot(9, 2, JOINT))
+    data = codec.encode(message)
+    older = b"\x01\x08" + data[2:26] + data[34:]
+    told = InstallSnapshot("a", "b", 3, Snapshot(9, 2, JOINT, UNTOLD_LEASE_NS))
+    assert codec.decode(older, "a", "b") == told

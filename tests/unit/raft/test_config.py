@@ -25,6 +25,11 @@ def test_the_spread_fits_into_the_election_timeout() -> None:
     assert longer.fault() == "lost_leader_spread_ns exceeds election_timeout_ns"
 
 
+def test_a_clock_runs() -> None:
+    assert replace(RaftConfig(), clock_drift=0.99).fault() == ""
+    assert replace(RaftConfig(), clock_drift=1.0).fault() == "clock_drift is not less than one"
+
+
 def test_a_message_fits_into_the_window() -> None:
     largest = replace(RaftConfig(), append_bytes_max=RaftConfig().window_bytes_max)
     assert largest.fault() == ""

@@ -58,7 +58,8 @@ def test_the_first_entry_of_a_term_is_empty_and_the_leader_serves_when_it_is_app
 
 def test_entries_carry_their_creation_and_lease() -> None:
     member = leader()
-    index = member.node.propose([b"x"], member.now_ns, lease_ns=7)
+    member.node.grant_leases(7)
+    index = member.node.propose([b"x"], member.now_ns)
     assert index == 3
     (entry,) = member.node.log.entries_from(3, 1, 1000)
     assert (entry.created_ns, entry.lease_ns, entry.term) == (member.now_ns, 7, 2)

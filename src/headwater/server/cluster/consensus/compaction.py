@@ -75,4 +75,4 @@ def compact_grown(log: GroupLog, node: RaftNode, machine: GroupMachine) -> None:
 def _compact_to(log: GroupLog, node: RaftNode, index: int) -> None:
     if index > log.snapshot.index:
         snapshot = node.trim(index)
-        log.compact(snapshot.index, encode(snapshot.membership))
+        log.compact(snapshot.index, encode(snapshot.membership), snapshot.lease_ns)

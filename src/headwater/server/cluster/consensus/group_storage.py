@@ -17,6 +17,7 @@ from typing import final
 
 from headwater.raft import membership as memberships
 from headwater.raft.entry import Entry, EntryKind
+from headwater.raft.lease import UNTOLD_LEASE_NS
 from headwater.raft.membership import UNKNOWN, Membership
 from headwater.raft.ready import Ready
 from headwater.raft.storage import HardState, SavedState, Snapshot, blank, reborn
@@ -81,9 +82,9 @@ def saved_state(log: GroupLog, applied: int = 0) -> SavedState:
     """
     state = log.state
     hard_state = HardState(state.term, state.vote, state.commit, state.recovery)
-    snapshot = Snapshot(
-        log.snapshot.index, log.snapshot.term, _decode_membership(log.snapshot.membership)
-    )
+    mark = log.snapshot
+    lease_ns = UNTOLD_LEASE_NS if mark.lease_ns is None else mark.lease_ns
+    snapshot = Snapshot(mark.index, mark.term, _decode_membership(mark.membership), lease_ns)
     if applied > log.last_index:
         log.may_have_forgotten = True
         return SavedState(hard_state, blank().snapshot, 0, 0)
@@ -102,7 +103,7 @@ def mark_of(snapshot: Snapshot) -> SnapshotMark:
     """The snapshot mark that a log has for the place of a snapshot."""
     membership = snapshot.membership
     encoded = b"" if membership == UNKNOWN else memberships.encode(membership)
-    return SnapshotMark(snapshot.index, snapshot.term, encoded)
+    return SnapshotMark(snapshot.index, snapshot.term, encoded, snapshot.lease_ns)
 
 
 def state_of(hard_state: HardState) -> GroupState:

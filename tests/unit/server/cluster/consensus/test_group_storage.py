@@ -6,7 +6,8 @@ import pytest
 
 from headwater.raft.config import RaftConfig
 from headwater.raft.entry import Entry, EntryKind
-from headwater.raft.membership import UNKNOWN, membership_of
+from headwater.raft.lease import UNTOLD_LEASE_NS
+from headwater.raft.membership import UNKNOWN, encode, membership_of
 from headwater.raft.node import RaftNode
 from headwater.raft.role import RoleName
 from headwater.raft.storage import BIRTH_INDEX, HardState, SavedState, Snapshot, blank, born
@@ -88,8 +89,8 @@ class LoneServer:
 
 def test_values_of_the_core_are_those_of_the_store() -> None:
     membership = membership_of("abc", "d")
-    mark = mark_of(Snapshot(4, 2, membership))
-    assert (mark.index, mark.term) == (4, 2)
+    mark = mark_of(Snapshot(4, 2, membership, 9))
+    assert (mark.index, mark.term, mark.lease_ns) == (4, 2, 9)
     assert mark_of(Snapshot(0, 0, UNKNOWN)) == SnapshotMark()
     assert state_of(HardState(5, "b", 4, 9)) == GroupState(5, "b", 4, 9)
 
@@ -102,6 +103,16 @@ def test_a_member_starts_with_the_state_that_it_was_born_with(saved: SavedState)
     store.commit()
     disk.power_loss("strict")
     assert saved_state(opened(disk).groups[GROUP]) == saved
+
+
+@pytest.mark.parametrize(("told_ns", "lease_ns"), [(5_000, 5_000), (None, UNTOLD_LEASE_NS)])
+def test_a_member_starts_with_the_lease_that_its_snapshot_tells(
+    told_ns: int | None, lease_ns: int
+) -> None:
+    store = opened(SimDisk())
+    mark = SnapshotMark(3, 2, encode(membership_of("abc")), told_ns)
+    log, _ = store.groups.create(GROUP, GroupMode.SYNCED, mark, GroupState(2, "", 3))
+    assert saved_state(log).snapshot.lease_ns == lease_ns
 
 
 def test_entries_are_read_back_as_the_core_made_them() -> None:
