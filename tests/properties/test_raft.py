@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from headwater.raft import codec, quorum
+from headwater.raft import codec, quorum, withdrawals
 from headwater.raft import membership as memberships
 from headwater.raft.codec import MalformedMessage
 from headwater.raft.entry import Entry, EntryKind
@@ -127,6 +127,17 @@ class LogTwin(RuleBasedStateMachine):
         self.number = 0
         self.in_flight: list[tuple[int, Snapshot | None, list[Entry], int]] = []
         self.disk_end = 1
+        # The first entry that a withdrawal covers, by the place of the withdrawal.
+        self.withdrawn: dict[int, int] = {}
+
+    def _whole(self, index: int, reached: int) -> int:
+        """The last place up to an index that divides nothing which a withdrawal covers."""
+        while any(f <= index < at for at, f in self.withdrawn.items() if at <= reached):
+            index -= 1
+        return index
+
+    def _is_withdrawn(self, index: int) -> bool:
+        return any(f <= index < at <= self.commit for at, f in self.withdrawn.items())
 
     def _last(self) -> int:
         return max(self.terms)
@@ -141,6 +152,16 @@ class LogTwin(RuleBasedStateMachine):
             entries.append(Entry(self.term, index, EntryKind.DATA, b"%d" % self.term))
             self.terms[index] = self.term
         self.log.append(entries)
+
+    @rule(back=st.integers(0, 6))
+    def withdraw(self, back: int) -> None:
+        """A leader withdraws entries that are not committed."""
+        first, index = max(self.commit + 1, self._last() - back), self._last() + 1
+        if first < index:
+            term = max(self.term, self.terms[self._last()])
+            self.log.append([Entry(term, index, EntryKind.WITHDRAWAL, withdrawals.encode(first))])
+            self.terms[index] = term
+            self.withdrawn[index] = first
 
     @rule(back=st.integers(0, 6), count=st.integers(0, 3), newer=st.booleans())
     def accept(self, back: int, count: int, newer: bool) -> None:
@@ -157,6 +178,7 @@ class LogTwin(RuleBasedStateMachine):
             if self.terms.get(entry.index) != entry.term:
                 self.terms = {i: t for i, t in self.terms.items() if i < entry.index}
                 self.terms[entry.index] = entry.term
+                self.withdrawn = {at: f for at, f in self.withdrawn.items() if at < entry.index}
 
     @rule(ahead=st.integers(1, 3))
     def refuse(self, ahead: int) -> None:
@@ -185,7 +207,8 @@ class LogTwin(RuleBasedStateMachine):
 
     @rule(step=st.integers(0, 4))
     def commit_some(self, step: int) -> None:
-        self.commit = min(self._last(), self.commit + step)
+        index = self._whole(min(self._last(), self.commit + step), self._last())
+        self.commit = max(self.commit, index)
         self.log.commit_to(self.commit)
 
     @rule(bytes_max=st.sampled_from([1, 100, 1000]))
@@ -193,21 +216,28 @@ class LogTwin(RuleBasedStateMachine):
         for entry in self.log.take_committed(bytes_max):
             self.applied += 1
             assert (entry.index, entry.term) == (self.applied, self.terms[self.applied])
-            assert (
-                self.disk.files.entries[entry.index - self.disk.files.snapshot.index - 1] == entry
-            )
+            stored = self.disk.files.entries[entry.index - self.disk.files.snapshot.index - 1]
+            if stored.kind is EntryKind.DATA and self._is_withdrawn(entry.index):
+                assert (entry.kind, entry.data) == (EntryKind.NOOP, b"")
+            else:
+                assert stored == entry
         assert self.applied <= self.commit
+        # The disk has the withdrawal of every entry that was handed out without its data.
+        at = self.applied
+        assert all(w <= self.log.stable for w, f in self.withdrawn.items() if f <= at < w)
         self.log.applied_to(self.applied)
 
     @precondition(lambda self: not self.in_flight)
     @rule(behind=st.integers(0, 3))
     def trim(self, behind: int) -> None:
-        index = max(self.first, self.applied - behind)
-        snapshot = self.log.trim(index)
+        behind_applied = max(self.first, self.applied - behind)
+        snapshot = self.log.trim(behind_applied)
+        index = self._whole(behind_applied, self.commit)
         assert (snapshot.index, snapshot.term) == (index, self.terms[index])
         self.disk.files.trim(snapshot, 0)
         self.first = index
         self.terms = {i: t for i, t in self.terms.items() if i >= index}
+        self.withdrawn = {at: f for at, f in self.withdrawn.items() if at > index}
 
     @rule(ahead=st.integers(1, 5))
     def restore(self, ahead: int) -> None:
@@ -215,7 +245,7 @@ class LogTwin(RuleBasedStateMachine):
         self.term += 1
         index = self._last() + ahead
         self.log.restore(Snapshot(index, self.term, membership_of("abc")))
-        self.terms = {index: self.term}
+        self.terms, self.withdrawn = {index: self.term}, {}
         self.first = self.commit = self.applied = index
 
     @rule(first=st.integers(1, 8), count=st.integers(1, 5), bytes_max=st.sampled_from([1, 90, 999]))
@@ -241,6 +271,10 @@ class LogTwin(RuleBasedStateMachine):
         for index in range(self.first - 1, self._last() + 2):
             assert log.term_at(index) == self.terms.get(index, NO_TERM)
         assert log.commit == self.commit
+        assert log.stable_commit == self._whole(min(self.commit, log.stable), self.commit)
+        for last in range(self.first, self._last() + 1):
+            told = min(log.commit_for(last), last)
+            assert told == self._whole(min(self.commit, last), self.commit)
         assert log.snapshot.index == self.first
         assert log.stable <= log.taken <= log.last_index
 

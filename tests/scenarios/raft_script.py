@@ -15,6 +15,8 @@
     repeat a > b                        the oldest message of a link arrives, and stays on its way
     a proposes x y                      entries, all in one turn
     a proposes members b c, learners d  a change of members
+    a withdraws from 4                  the entries of data from there on
+    a disowns from 4                    ... when it leads again
     a transfers to b                    ... and `a resigns`, `a steps down`, `a retires`
     leases 1.5                          seconds; the members grant leases, 0 for none
     a renews                            its lease, on the timer that all groups share
@@ -66,6 +68,7 @@ from headwater.raft.node import RaftNode
 from headwater.raft.ready import Ready
 from headwater.raft.role import RoleName
 from headwater.raft.storage import blank, born
+from headwater.raft.withdrawals import first_of
 from headwater.testing.entropy import SeededEntropy, labelled_rng
 from tests.kit.raft_disk import Disk
 from tests.scenarios.script import Step, parse
@@ -93,6 +96,8 @@ def entry_text(entry: Entry) -> str:
     content = entry.data.decode() if entry.kind is EntryKind.DATA else entry.kind.name.lower()
     if entry.kind is EntryKind.MEMBERSHIP:
         content = membership_text(decode_membership(entry.data))
+    elif entry.kind is EntryKind.WITHDRAWAL:
+        content = f"withdrawal from {first_of(entry)}"
     return f"{entry.term}/{entry.index} {content}"
 
 
@@ -410,6 +415,15 @@ class Stage:
             self.lines.append(f"{name} refuses")
         self._work(member)
 
+    def _withdraw(self, name: str, first: str) -> None:
+        member = self.members[name]
+        if member.running.withdraw(int(first), self.now_ns) is None:
+            self.lines.append(f"{name} refuses")
+        self._work(member)
+
+    def _disown(self, name: str, first: str) -> None:
+        self.members[name].running.disown(int(first))
+
     def _transfer(self, name: str, to: str) -> None:
         member = self.members[name]
         if not member.running.transfer_leadership(to, self.now_ns):
@@ -515,6 +529,8 @@ _COMMANDS: Final = [
         "_propose_members",
     ),
     (rf"{_NAME} proposes (?P<data>[\w ]+)", "_propose"),
+    (rf"{_NAME} withdraws from (?P<first>\d+)", "_withdraw"),
+    (rf"{_NAME} disowns from (?P<first>\d+)", "_disown"),
     (rf"{_NAME} transfers to (?P<to>\w+)", "_transfer"),
     (rf"{_NAME} resigns", "_resign"),
     (rf"{_NAME} steps down", "_step_down"),

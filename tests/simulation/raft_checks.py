@@ -4,15 +4,18 @@
 - Log matching: an entry of one index and term is the same in all logs, and so is the one before it.
 - Leader completeness: a leader has all entries that leaders of earlier terms have committed.
 - State-machine safety: members that have applied an index are in the same state.
+
+And one of withdrawals: if any member has applied one, none has applied an entry that it covers.
 """
 
 from collections.abc import Callable
 from zlib import crc32
 
-from headwater.raft.entry import Entry
+from headwater.raft.entry import Entry, EntryKind
 from headwater.raft.messages import Append, Message, VoteReply
 from headwater.raft.node import RaftNode
 from headwater.raft.role import RoleName
+from headwater.raft.withdrawals import first_of
 
 Nodes = Callable[[], list[RaftNode]]
 
@@ -43,6 +46,10 @@ class Checks:
         """The term of each committed entry, and the term in which it was committed."""
         self.states: dict[int, int] = {}
         self.proposed: set[bytes] = set()
+        self.effective: set[int] = set()
+        """The places of entries that a member has applied with their data."""
+        self.withdrawn = 0
+        """The number of entries that are withdrawn by an applied withdrawal."""
 
     def observe(self, node: RaftNode, commit_seen: int, others: Nodes) -> None:
         """Check a member after a step; `commit_seen` is the commit index of its last one."""
@@ -99,3 +106,9 @@ class Checks:
         demand(known == state, f"state machine: {name} differs at {entry.index}")
         if entry.data and entry.kind == 1:
             demand(entry.data in self.proposed, f"{name} applies what nobody proposed")
+            self.effective.add(entry.index)
+        elif entry.kind is EntryKind.WITHDRAWAL:
+            covered = range(first_of(entry), entry.index)
+            self.withdrawn += len(covered)
+            found = sorted(self.effective.intersection(covered))
+            demand(not found, f"withdrawal: {found} had effects, {entry.index} withdraws them")

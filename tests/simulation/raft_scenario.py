@@ -57,6 +57,12 @@ EVERYTHING: Final = Profile(ALL_FAULTS, ROUGH)
 UNSYNCED: Final = Profile(ALL_FAULTS, replace(ROUGH, synced=False))
 CALM: Final = Profile({"exchange_one": 1, "transfer": 1}, duration_ns=3 * S, is_calm=True)
 
+# With entries that leaders withdraw, also while the others take their leadership away.
+WITHDRAWALS: Final = Profile(
+    ALL_FAULTS | {"withdraw": 12, "depose": 3}, ROUGH, fault_ns=100 * MS, propose_ns=15 * MS
+)
+CALM_WITHDRAWALS: Final = replace(CALM, faults=CALM.faults | {"withdraw": 4})
+
 # Profiles that provoke what one defence prevents.
 RESTARTS: Final = Profile(
     {"kill": 6, "power": 6, "slow": 3, "cut": 2, "heal": 3},
@@ -262,6 +268,21 @@ class Run:
     def _transfer(self, server: Server) -> None:
         for node in self.cluster.leaders():
             node.transfer_leadership(server.name, self.cluster.now_ns)
+            self.cluster.plan_turn(self.cluster.servers[node.name])
+
+    def _withdraw(self, server: Server) -> None:
+        """Have leaders withdraw some of the entries that they have not committed."""
+        for node in self.cluster.leaders():
+            if node.log.last_index > node.log.commit:
+                first = self.rng.randrange(node.log.commit, node.log.last_index) + 1
+                node.withdraw(first, self.cluster.now_ns)
+                self.cluster.plan_turn(self.cluster.servers[node.name])
+
+    def _depose(self, server: Server) -> None:
+        """Have leaders cease to lead, and disown what they have not committed."""
+        for node in self.cluster.leaders():
+            node.resign(self.cluster.now_ns)
+            node.disown(node.log.commit + 1)
             self.cluster.plan_turn(self.cluster.servers[node.name])
 
     def _membership(self, server: Server) -> None:

@@ -10,6 +10,7 @@ import pytest
 from headwater.raft import leader, membership
 from headwater.raft.candidate import PreCandidate
 from headwater.raft.follower import Follower
+from headwater.raft.log import RaftLog
 from headwater.raft.messages import Digest, Message, Vote, VoteReply
 from headwater.raft.node import RaftNode
 from headwater.raft.progress import Progress
@@ -25,6 +26,7 @@ from tests.simulation.raft_cluster import Cluster, StoredCluster
 from tests.simulation.raft_scenario import (
     BLACKOUTS,
     CALM,
+    CALM_WITHDRAWALS,
     EVERYTHING,
     EXCHANGES,
     FIGURE_8,
@@ -35,6 +37,7 @@ from tests.simulation.raft_scenario import (
     SILENCE,
     UNSYNCED,
     WIPES,
+    WITHDRAWALS,
     Profile,
     Run,
 )
@@ -42,6 +45,7 @@ from tests.simulation.raft_scenario import (
 SEEDS = 100
 STORED_SEEDS = 15
 EVEN_SEEDS = 30
+WITHDRAWAL_SEEDS = 40
 
 
 @pytest.mark.parametrize("profile", [EVERYTHING, UNSYNCED], ids=["synced", "unsynced"])
@@ -63,6 +67,20 @@ def test_the_four_promises_hold_in_even_groups(seed: int, profile: Profile) -> N
 def test_the_four_promises_hold_on_group_logs(seed: int, profile: Profile) -> None:
     run = Run(seed, profile, StoredCluster).run()
     assert run.cluster.checks.committed
+
+
+@pytest.mark.parametrize("synced", [True, False], ids=["synced", "unsynced"])
+@pytest.mark.parametrize("seed", seeds(WITHDRAWAL_SEEDS))
+def test_no_member_applies_an_entry_that_another_one_has_withdrawn(seed: int, synced: bool) -> None:
+    profile = replace(WITHDRAWALS, weather=replace(WITHDRAWALS.weather, synced=synced))
+    run = Run(seed, profile).run()
+    assert run.cluster.checks.withdrawn
+
+
+@pytest.mark.parametrize("seed", seeds(3))
+def test_withdrawals_on_group_logs_hold(seed: int) -> None:
+    run = Run(seed, WITHDRAWALS, StoredCluster).run()
+    assert run.cluster.checks.withdrawn
 
 
 # --- each defence taken out ----------------------------------------------------------------------
@@ -140,6 +158,19 @@ def _no_comparison(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(RaftNode, "step", without_digests)
 
 
+def _no_commit_held_for_a_withdrawal(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(leader, "hold_for_withdrawals", lambda log, index: index)
+
+
+def _no_limit_of_the_commit_index_that_is_told(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(RaftLog, "commit_for", lambda self, last: self.commit)
+
+
+def _no_limit_of_the_commit_index_that_is_kept(patch: pytest.MonkeyPatch) -> None:
+    whole = property(lambda self: min(self.commit, self.stable))
+    patch.setattr(RaftLog, "stable_commit", whole)
+
+
 def _no_sync_of_group_logs(patch: pytest.MonkeyPatch) -> None:
     keep = GroupLog._keep
 
@@ -173,6 +204,9 @@ DEFENCES: list[tuple[Defence, Profile, str]] = [
     (_no_memory_of_forgetting, UNSYNCED, "completeness|committed|election"),
     (_no_wait_for_the_end_of_the_log, WIPES, "completeness|committed|election"),
     (_no_comparison, SILENCE, "liveness"),
+    (_no_commit_held_for_a_withdrawal, WITHDRAWALS, "state machine|withdrawal"),
+    (_no_limit_of_the_commit_index_that_is_told, WITHDRAWALS, "state machine|withdrawal"),
+    (_no_limit_of_the_commit_index_that_is_kept, WITHDRAWALS, "state machine|withdrawal"),
 ]
 NAMES = [defence.__name__.removeprefix("_") for defence, _, _ in DEFENCES]
 
@@ -191,7 +225,8 @@ def test_without_a_defence_nothing_shows_while_nothing_fails(
 ) -> None:
     defence(monkeypatch)
     for seed in range(1, SEEDS_WITHOUT_FAULTS + 1):
-        calm = replace(CALM, names=profile.names, voters=profile.voters)
+        base = CALM_WITHDRAWALS if profile is WITHDRAWALS else CALM
+        calm = replace(base, names=profile.names, voters=profile.voters)
         assert Run(seed, calm).run().cluster.checks.committed
 
 

@@ -16,6 +16,7 @@ from typing import Final
 
 from headwater.base.errors import PeerError
 from headwater.raft import membership as memberships
+from headwater.raft import withdrawals
 from headwater.raft.entry import Entry, EntryKind
 from headwater.raft.lease import LEASE_NS_MAX, UNTOLD_LEASE_NS
 from headwater.raft.membership import NAME_BYTES_MAX, MalformedMembership
@@ -116,6 +117,8 @@ def _entries(data: bytes, at: int, count: int) -> list[Entry]:
         at += size
         if previous.kind is EntryKind.MEMBERSHIP:
             _check_membership(previous.data)
+        elif previous.kind is EntryKind.WITHDRAWAL and not withdrawals.first_of(previous):
+            raise MalformedMessage("a withdrawal covers no entry")
         entries.append(previous)
     if at != len(data):
         raise MalformedMessage("message has bytes after its end")

@@ -30,6 +30,10 @@ class EntryKind(IntEnum):
     RELEASE = 3
     """An entry without data: the last one of a leader that hands over on purpose."""
 
+    WITHDRAWAL = 4
+    """The index of an earlier entry. Entries of data from there on, up to this one, have no effect
+    once this one is committed."""
+
 
 @final
 class Entry:

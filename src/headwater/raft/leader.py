@@ -12,13 +12,17 @@
 - A follower that may have forgotten its confirmations is counted again when it has an entry that
   was created after it asked, and that the others have committed without it: then no vote and no
   confirmation that it has forgotten can matter any more.
+- A leader may withdraw entries that it has not committed. It commits none of them before the
+  withdrawal has its quorum (see `withdrawals`). If it has disowned entries when it ceased to lead,
+  it withdraws them before anything else when it leads again; unless another leader's entry stands
+  behind them, which may have committed them.
 """
 
 from typing import Final, final
 
 from headwater.base.invariants import check
 from headwater.raft import membership as memberships
-from headwater.raft import quorum
+from headwater.raft import quorum, withdrawals
 from headwater.raft.entry import Entry, EntryKind
 from headwater.raft.leader_lease import LeaderLease
 from headwater.raft.log import RaftLog
@@ -51,6 +55,12 @@ def protects_earlier_entries(log: RaftLog, index: int, term: int) -> bool:
     return log.term_at(index) == term
 
 
+def hold_for_withdrawals(log: RaftLog, index: int) -> int:
+    """The index that a leader commits when a majority has the entries up to `index`: nothing that a
+    withdrawal covers which the majority lacks."""
+    return log.withdrawals.lowered(index, log.last_index)
+
+
 @final
 class Leader(Role):
     """The leader of a term."""
@@ -71,6 +81,7 @@ class Leader(Role):
     def __init__(self, replica: Replica) -> None:
         super().__init__(replica)
         replica.leader = replica.name
+        replica.led_term = replica.term
         self._first_index = replica.log.last_index + 1
         self._replication = Replication(replica)
         self._quorum_lost_ns = _NEVER
@@ -108,8 +119,13 @@ class Leader(Role):
         return self.replica.name
 
     def enter(self, now_ns: int) -> Transition | None:
+        log, disowned = self.replica.log, self.replica.disowned
+        is_last = disowned is not None and log.term_at(disowned.index) == log.last_term
         self.lease.begin(now_ns)
         self._append(EntryKind.NOOP, [b""], now_ns)
+        if disowned is not None and is_last and log.term_at(disowned.index) == disowned.term:
+            self._withdraw(disowned.index, now_ns)
+        self.replica.disowned = None
         self._note_quorum(now_ns)
         return None
 
@@ -124,6 +140,21 @@ class Leader(Role):
         if self._successor != NOBODY:
             return None
         return self._append(EntryKind.DATA, batch, now_ns)
+
+    def withdraw(self, first: int, now_ns: int) -> int | None:
+        """Append a withdrawal of all entries of data from an index on. Returns its index, or None
+        if some of them are committed, or may be: an earlier leader may have committed its entries.
+
+        It is possible during a transfer too: the entries would be committed by this leader or by
+        the next one.
+        """
+        check(first <= self.replica.log.last_index, "withdrawn entries are there")
+        return self._withdraw(first, now_ns) if first >= self._first_index else None
+
+    def _withdraw(self, first: int, now_ns: int) -> int | None:
+        if first <= self.replica.log.commit:
+            return None
+        return self._append(EntryKind.WITHDRAWAL, [withdrawals.encode(first)], now_ns)
 
     def propose_membership(self, target: Membership, now_ns: int) -> int | None:
         """Begin a change of members. Returns the index of its first entry.
@@ -198,6 +229,9 @@ class Leader(Role):
         log = replica.log
         index = quorum.committed_index(log.membership, self._replication.matches)
         if index <= log.commit or not protects_earlier_entries(log, index, replica.term):
+            return None
+        index = hold_for_withdrawals(log, index)
+        if index <= log.commit:
             return None
         log.commit_to(index)
         if log.membership_index > index:

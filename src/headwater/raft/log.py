@@ -13,7 +13,8 @@ way, it no longer vouches for them, also when others take their place that look 
 `longest_lease_ns` is the longest lease of any entry that was ever here, trimmed and cut ones too.
 
 The terms of all entries behind the snapshot are kept as runs, so that no comparison of logs reads
-storage. So are the memberships, which take effect when they are appended and end when they are cut.
+storage. So are the memberships, which take effect when they are appended and end when they are cut,
+and the withdrawals, which take effect when they are committed.
 """
 
 from bisect import bisect_right
@@ -25,6 +26,7 @@ from headwater.raft import membership as memberships
 from headwater.raft.entry import Entry, EntryKind, size_of
 from headwater.raft.membership import Membership
 from headwater.raft.storage import SavedState, Snapshot, Storage
+from headwater.raft.withdrawals import Withdrawals
 
 NO_TERM: Final = -1
 """The term of an index that is trimmed or not there yet. Equal to the term of no entry."""
@@ -54,6 +56,7 @@ class RaftLog:
         "snapshot",
         "stable",
         "taken",
+        "withdrawals",
     )
 
     def __init__(self, storage: Storage, saved: SavedState, memory_bytes_max: int) -> None:
@@ -68,8 +71,10 @@ class RaftLog:
         self.stable = self.taken = self.last_index
         self.applied = self.handed_out = saved.applied
         check(saved.snapshot.index <= saved.applied <= self.last_index, "applied entries are there")
-        # A member that has forgotten may have lost entries that it knew to be committed.
-        self.commit = max(min(saved.hard_state.commit, self.last_index), saved.applied)
+        # A member that has forgotten may have lost entries that it knew to be committed. One of
+        # them may have withdrawn entries that are left, so only what is applied counts then.
+        is_whole = saved.hard_state.commit <= self.last_index
+        self.commit = max(saved.hard_state.commit if is_whole else 0, saved.applied)
         self._forget_tail()
 
     def _begin_at(self, snapshot: Snapshot) -> None:
@@ -83,6 +88,7 @@ class RaftLog:
         self._memberships: list[tuple[int, Membership]] = [(snapshot.index, snapshot.membership)]
         self.membership = snapshot.membership
         self.longest_lease_ns = max(self.longest_lease_ns, snapshot.lease_ns)
+        self.withdrawals = Withdrawals()
 
     def _read_back(self, last_index: int) -> None:
         """Read terms and memberships of all entries, and keep the last ones in memory."""
@@ -185,6 +191,8 @@ class RaftLog:
                 self._run_term.append(last_term)
             if entry.kind is EntryKind.MEMBERSHIP:
                 self._memberships.append((entry.index, memberships.decode(entry.data)))
+            elif entry.kind is EntryKind.WITHDRAWAL:
+                self.withdrawals.add(entry)
         self.last_index = entries[-1].index
         self.membership = self._memberships[-1][1]
 
@@ -245,6 +253,7 @@ class RaftLog:
         while self._memberships[-1][0] >= first:
             self._memberships.pop()
         self.membership = self._memberships[-1][1]
+        self.withdrawals.cut(first)
         self.last_index = first - 1
         self._vouch_at_most(first - 1)
 
@@ -270,14 +279,29 @@ class RaftLog:
             check(index <= self.last_index, "committed entries are in the log")
             self.commit = index
 
+    @property
+    def stable_commit(self) -> int:
+        """The index up to which entries are committed and written here, with the withdrawals that
+        cover them."""
+        return self.withdrawals.lowered(min(self.commit, self.stable), self.commit)
+
+    def commit_for(self, last: int) -> int:
+        """The commit index for a follower whose log will end with an entry of this one."""
+        known = min(self.commit, last)
+        told = self.withdrawals.lowered(known, self.commit)
+        return self.commit if told == known else told
+
     def take_committed(self, bytes_max: int) -> list[Entry]:
-        """Entries to apply that were not handed out yet. They are committed, and written here."""
-        last = min(self.commit, self.stable)
+        """Entries to apply that were not handed out yet. They are committed, and written here.
+
+        Those that are withdrawn come without their data.
+        """
+        last = self.stable_commit
         if last <= self.handed_out:
             return []
         found = self.entries_from(self.handed_out + 1, last - self.handed_out, bytes_max)
         self.handed_out = found[-1].index
-        return found
+        return self.withdrawals.without_effect(found, self.commit)
 
     def applied_to(self, index: int) -> None:
         """Note that the state machine has applied entries up to an index."""
@@ -292,8 +316,9 @@ class RaftLog:
         return Snapshot(index, term, membership, self.longest_lease_ns)
 
     def trim(self, index: int) -> Snapshot:
-        """Give up the entries up to an index. Returns the place of the snapshot that stands for
-        them."""
+        """Give up the entries up to an index, or those before it that a withdrawal covers together
+        with it. Returns the place of the snapshot that stands for them."""
+        index = self.withdrawals.lowered(index, self.commit)
         if index <= self.snapshot.index:
             return self.snapshot
         check(
@@ -306,6 +331,7 @@ class RaftLog:
         self._run_first[0] = index
         kept = [each for each in self._memberships if each[0] > index]
         self._memberships = [(index, self.snapshot.membership), *kept]
+        self.withdrawals.trim(index)
         self._drop_from_memory(index)
         return self.snapshot
 

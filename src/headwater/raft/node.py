@@ -61,7 +61,7 @@ from headwater.raft.messages import (
 )
 from headwater.raft.progress import Progress
 from headwater.raft.ready import Ready
-from headwater.raft.replica import Replica
+from headwater.raft.replica import Disowned, Replica
 from headwater.raft.role import Role, RoleName, Transition
 from headwater.raft.storage import NOBODY, TRUSTED, SavedState, Snapshot, Storage
 
@@ -303,10 +303,34 @@ class RaftNode:
         """Append entries with these data. Returns the index of the first, or None if not possible.
 
         The entries are committed if an entry with this index and the present term is handed out to
-        be applied; if one of another term is, they never will be.
+        be applied; if one of another term is, they never will be. If they were withdrawn, they come
+        without their data.
         """
         role = self._role
         return role.propose(batch, now_ns) if isinstance(role, Leader) else None
+
+    def withdraw(self, first: int, now_ns: int) -> int | None:
+        """Withdraw all entries of data from an index on. Returns the index of the withdrawal.
+
+        Returns None if this member does not lead, or has committed some of the entries. The entries
+        may still be committed under another leader, as long as the withdrawal is not. The meta
+        group withdraws nothing.
+        """
+        role = self._role
+        return role.withdraw(first, now_ns) if isinstance(role, Leader) else None
+
+    def disown(self, first: int) -> None:
+        """Have the entries from an index on withdrawn if this member leads again, and no other
+        leader's entry stands behind them.
+
+        For a member that has ceased to lead, and has told those who wait that it does not know
+        whether the entries will be committed. A member that starts again does not know it any more.
+        """
+        replica, log = self._replica, self._replica.log
+        first = max(first, log.commit + 1)
+        # Another leader may have replaced them already.
+        if log.term_at(first) == replica.led_term:
+            replica.disowned = Disowned(first, replica.led_term)
 
     def propose_membership(self, target: Membership, now_ns: int) -> int | None:
         """Begin a change to other members. Returns the index of its first entry, or None."""
@@ -401,7 +425,8 @@ class RaftNode:
         """The place of a snapshot that ends with an applied entry, which is still in the log."""
         log = self._replica.log
         check(log.snapshot.index <= index <= log.applied, "a snapshot of applied entries")
-        return log.snapshot_at(index)
+        # Entries that are withdrawn have not changed the state.
+        return log.snapshot_at(log.withdrawals.lowered(index, log.commit))
 
     def trim(self, index: int) -> Snapshot:
         """Give up the log up to an applied index. Returns the place of the snapshot that replaces

@@ -3,7 +3,7 @@
 A role holds a replica and changes it. The replica knows no roles.
 """
 
-from typing import Final, final
+from typing import Final, NamedTuple, final
 
 from headwater.base.entropy import Entropy
 from headwater.base.invariants import check
@@ -18,6 +18,13 @@ CAMPAIGN_SLOTS: Final = 8
 more groups travel together, and the members that come first in a membership lead more often."""
 
 
+class Disowned(NamedTuple):
+    """The first of the entries that a leader has disowned, by its place and term."""
+
+    index: int
+    term: int
+
+
 @final
 class Replica:
     """One member of one group."""
@@ -25,6 +32,7 @@ class Replica:
     __slots__ = (
         "alive",
         "config",
+        "disowned",
         "durable_term",
         "durable_vote",
         "entropy",
@@ -32,6 +40,7 @@ class Replica:
         "is_retiring",
         "leader",
         "leases",
+        "led_term",
         "log",
         "messages",
         "name",
@@ -71,6 +80,10 @@ class Replica:
         """The hard state that was handed out last."""
         self.messages: list[Message] = []
         self.replies: list[Message] = []
+        self.led_term = 0
+        """The last term in which this member has led, or leads."""
+        self.disowned: Disowned | None = None
+        """The entries that this member withdraws first if it leads again."""
         self.is_retiring = False
         """Whether this member leads no more, because its server is about to stop."""
         self.is_contradicted = False
@@ -113,7 +126,7 @@ class Replica:
         The commit index covers only entries that are written already, so that it never reaches the
         disk before them.
         """
-        commit = min(self.log.commit, self.log.stable)
+        commit = self.log.stable_commit
         if self.is_hard_state_new or (has_write and commit != self.saved.commit):
             self.saved = HardState(self.term, self.vote, commit, self.recovery)
             return self.saved

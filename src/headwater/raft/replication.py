@@ -189,6 +189,8 @@ class Replication:
         replica = self._replica
         log = replica.log
         prev_index = progress.next - 1
+        last_index = prev_index + len(entries)
+        commit = log.commit_for(last_index)
         replica.messages.append(
             Append(
                 replica.name,
@@ -197,12 +199,12 @@ class Replication:
                 prev_index,
                 log.term_at(prev_index),
                 entries,
-                log.commit,
+                commit,
                 readmits,
             )
         )
         progress.is_readmission_sent = readmits != TRUSTED
-        progress.sent(prev_index + len(entries), sum(map(size_of, entries)), log.commit)
+        progress.sent(last_index, sum(map(size_of, entries)), commit)
 
     def _readmits(self, progress: Progress) -> int:
         """The recovery number of a follower that has all that it may have forgotten, else zero."""

@@ -24,6 +24,7 @@ from headwater.raft.messages import (
     VoteReply,
 )
 from headwater.raft.storage import Snapshot
+from headwater.raft.withdrawals import encode as encode_first
 
 LARGEST = (1 << 64) - 1
 JOINT = Membership(("c", "d"), ("a", "b"), ("e",))
@@ -31,6 +32,7 @@ ENTRIES = [
     Entry(2, 8, EntryKind.DATA, b"records", 123_456, 789),
     Entry(2, 9, EntryKind.NOOP, b""),
     Entry(3, 10, EntryKind.MEMBERSHIP, memberships.encode(JOINT), LARGEST, LARGEST),
+    Entry(3, 11, EntryKind.WITHDRAWAL, encode_first(8)),
 ]
 MESSAGES: list[Message] = [
     PreVote("a", "b", 3, LARGEST, 2),
@@ -117,6 +119,10 @@ def noop(term: int, index: int) -> Entry:
         (
             encoded_append(7, 2, 3, Entry(2, 8, EntryKind.MEMBERSHIP, b"")),
             "membership is too short",
+        ),
+        (
+            encoded_append(7, 2, 3, Entry(2, 8, EntryKind.WITHDRAWAL, encode_first(8))),
+            "covers no entry",
         ),
         (codec.encode(InstallSnapshot("a", "b", 3, Snapshot(0, 0, JOINT))), "no place"),
         (codec.encode(InstallSnapshot("a", "b", 3, Snapshot(9, 4, JOINT))), "no place"),

@@ -300,3 +300,36 @@ def test_a_leader_that_retires_leads_on_while_nobody_else_can() -> None:
     member.node.retire(member.now_ns)
     assert member.work() == []
     assert member.node.role is RoleName.LEADER
+
+
+def test_a_withdrawn_entry_is_committed_with_its_withdrawal_alone() -> None:
+    member = leader()
+    propose(member, b"withdrawn")
+    first = member.node.log.last_index
+    member.work()
+    assert member.node.withdraw(first, member.now_ns) == first + 1
+    member.work()
+    member.confirm("b", match=first)
+    assert member.node.log.commit == first - 1
+    member.confirm("b", match=first + 1)
+    assert member.node.log.commit == first + 1
+    assert b"withdrawn" not in member.applied
+
+
+def test_a_leader_withdraws_nothing_that_an_earlier_one_may_have_committed() -> None:
+    member = leader()
+    propose(member)
+    first = member.node.log.last_index
+    member.work()
+    member.node.resign(member.now_ns)
+    member.work()
+    member.lead()
+    assert member.node.withdraw(first, member.now_ns) is None
+    assert member.node.withdraw(first + 1, member.now_ns) == first + 2
+
+
+def test_a_leader_withdraws_during_a_transfer_too() -> None:
+    member = leader()
+    propose(member)
+    assert member.node.transfer_leadership("b", member.now_ns)
+    assert member.node.withdraw(member.node.log.last_index, member.now_ns) is not None

@@ -4,6 +4,7 @@ import pytest
 
 from headwater.base.invariants import InvariantViolation
 from headwater.raft import membership as memberships
+from headwater.raft import withdrawals
 from headwater.raft.entry import Entry, EntryKind, size_of
 from headwater.raft.log import NO_TERM, RaftLog
 from headwater.raft.membership import membership_of
@@ -245,3 +246,42 @@ def test_a_snapshot_never_takes_anything_back() -> None:
     log.commit_to(3)
     with pytest.raises(InvariantViolation, match="takes anything back"):
         log.restore(Snapshot(3, 2, FIRST.membership))
+
+
+def withdrawal(index: int, first: int) -> Entry:
+    return Entry(2, index, EntryKind.WITHDRAWAL, withdrawals.encode(first))
+
+
+def test_a_commit_index_is_kept_with_the_withdrawal_of_its_entries() -> None:
+    log, _ = log_of(2)
+    log.append([*entries(3, 2, 2), withdrawal(5, 3)])
+    log.take_unwritten(1)
+    log.append(entries(6, 2))
+    log.commit_to(6)
+    # The disk has no entry of this portion yet.
+    assert log.stable_commit == 2
+    log.written(1, None)
+    assert log.stable_commit == 5
+    found = log.take_committed(1 << 20)
+    assert [entry.kind for entry in found[1:]] == [
+        EntryKind.NOOP,
+        EntryKind.NOOP,
+        EntryKind.WITHDRAWAL,
+    ]
+
+
+def test_withdrawals_are_known_again_after_a_restart_in_the_middle_of_them() -> None:
+    _, stored = log_of(2, 2, 2)
+    stored.written[5] = withdrawal(5, 2)
+    log = RaftLog(stored, SavedState(HardState(9, "", 5), FIRST, 5, 3), 1 << 20)
+    assert [entry.kind for entry in log.take_committed(1)] == [EntryKind.NOOP]
+    assert log.commit_for(3) == 1
+    assert log.trim(3) is log.snapshot
+    assert log.snapshot == FIRST
+
+
+def test_a_follower_is_told_the_whole_commit_index_unless_it_would_divide_a_withdrawal() -> None:
+    log, _ = log_of(2, 2, 2)
+    log.append([withdrawal(5, 3), *entries(6, 2)])
+    log.commit_to(6)
+    assert [log.commit_for(last) for last in range(1, 7)] == [6, 6, 2, 2, 6, 6]

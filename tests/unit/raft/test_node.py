@@ -3,6 +3,7 @@
 import pytest
 
 from headwater.base.invariants import InvariantViolation
+from headwater.raft.entry import Entry, EntryKind
 from headwater.raft.membership import membership_of
 from headwater.raft.messages import (
     Append,
@@ -205,3 +206,55 @@ def test_a_campaign_ends_when_its_member_retires() -> None:
     roles = [member.node.role]
     member.node.retire(member.now_ns)
     assert [*roles, member.node.role] == [RoleName.PRE_CANDIDATE, RoleName.FOLLOWER]
+
+
+def test_what_a_leader_has_disowned_is_withdrawn_once_when_it_leads_again() -> None:
+    member = Member()
+    member.lead()
+    member.confirm("b")
+    first = member.node.propose([b"x"], member.now_ns)
+    assert first is not None
+    member.work()
+    member.node.resign(member.now_ns)
+    member.node.disown(first)
+    member.work()
+    member.lead()
+    assert member.node.log.entries_from(first + 1, 9, 999)[1].kind is EntryKind.WITHDRAWAL
+    member.confirm("b")
+    assert b"x" not in member.applied
+    index = member.node.log.last_index
+    member.node.resign(member.now_ns)
+    member.work()
+    member.lead()
+    assert member.node.log.last_index == index + 1
+
+
+def test_committed_entries_and_those_that_are_not_there_cannot_be_disowned() -> None:
+    member = Member()
+    member.lead()
+    member.confirm("b")
+    committed, behind = member.node.log.commit, member.node.log.last_index + 1
+    member.node.resign(member.now_ns)
+    for first in (committed, behind):
+        member.node.disown(first)
+    member.work()
+    member.lead()
+    kinds = [each.kind for each in member.node.log.entries_from(committed + 1, 9, 999)]
+    assert kinds == [EntryKind.NOOP]
+
+
+def test_entries_of_another_leader_are_not_disowned() -> None:
+    member = Member()
+    member.lead()
+    member.confirm("b")
+    first = member.node.propose([b"x"], member.now_ns)
+    assert first is not None
+    member.work()
+    term = member.node.term + 1
+    theirs = Entry(term, first, EntryKind.DATA, b"theirs")
+    member.step(Append("b", "a", term, first - 1, term - 1, [theirs], first - 1))
+    member.node.disown(first)
+    member.node.peer_lost("b", member.now_ns)
+    member.lead()
+    member.confirm("c")
+    assert b"theirs" in member.applied
