@@ -120,11 +120,11 @@ class Leader(Role):
 
     def enter(self, now_ns: int) -> Transition | None:
         log, disowned = self.replica.log, self.replica.disowned
-        is_last = disowned is not None and log.term_at(disowned.index) == log.last_term
+        is_last = disowned is not None and log.term_at(disowned.place) == log.last_term
         self.lease.begin(now_ns)
         self._append(EntryKind.NOOP, [b""], now_ns)
-        if disowned is not None and is_last and log.term_at(disowned.index) == disowned.term:
-            self._withdraw(disowned.index, now_ns)
+        if disowned is not None and is_last and log.term_at(disowned.place) == disowned.term:
+            self._withdraw(disowned.place, now_ns)
         self.replica.disowned = None
         self._note_quorum(now_ns)
         return None

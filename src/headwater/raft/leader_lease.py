@@ -34,7 +34,7 @@ def ends_with_release(log: RaftLog) -> bool:
 class Mark(NamedTuple):
     """An entry that a leader created: its place, its time, and the lease that it grants."""
 
-    index: int
+    place: int
     created_ns: int
     lease_ns: int
 
@@ -108,9 +108,9 @@ class LeaderLease:
     def _newest_applied(self) -> Mark | None:
         """The newest entry that renews the lease; earlier ones are forgotten."""
         marks, applied = self._marks, self._applied
-        while len(marks) > 1 and marks[1].index <= applied:
+        while len(marks) > 1 and marks[1].place <= applied:
             marks.popleft()
-        return marks[0] if marks and marks[0].index <= applied else None
+        return marks[0] if marks and marks[0].place <= applied else None
 
     @property
     def _is_sole_voter(self) -> bool:

@@ -21,7 +21,7 @@ more groups travel together, and the members that come first in a membership lea
 class Disowned(NamedTuple):
     """The first of the entries that a leader has disowned, by its place and term."""
 
-    index: int
+    place: int
     term: int
 
 

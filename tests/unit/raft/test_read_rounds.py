@@ -117,8 +117,8 @@ def test_rounds_that_nobody_confirms_are_limited() -> None:
 # --- a follower ----------------------------------------------------------------------------------
 
 
-def following(**facts: bool) -> Member:
-    member = Member(**facts)
+def following(*, has_forgotten: bool = False) -> Member:
+    member = Member(has_forgotten=has_forgotten)
     member.step(Append("b", "a", 2, 1, 1, [], 1))
     return member
 
