@@ -186,7 +186,7 @@ class HeldDriver(ConsumerDriver):
             self.commit()
         files = self.disk.dump()
         self.group.retreat(REFUSED)
-        self.committer.retreat(self.group.applied)
+        self.committer.retreat(self.group.proposed)
         assert self.disk.dump() == files, "a retreat touches no file"
 
     # --- the driver of the group ---------------------------------------------------------------

@@ -129,9 +129,12 @@ class Group(Generic[R, E]):
         return bool(self.in_flight) or self.applying is not None
 
     @property
-    def has_messages(self) -> bool:
-        """Whether a proposal in flight has messages."""
-        return any(proposal.has_messages for proposal in self.in_flight)
+    def uncommitted(self) -> list[Proposal[R]]:
+        """The proposals that a retreat forgets, in order.
+
+        A committed entry may wait behind another one that is being applied.
+        """
+        return [proposal for proposal in self.in_flight if proposal.index > self.committed]
 
     # --- entries -------------------------------------------------------------------------------
 
@@ -205,13 +208,28 @@ class Group(Generic[R, E]):
                 self._driver.application_failed(record, error)
 
     def retreat(self, error: E) -> None:
-        """Forget every proposal that is not applied, and answer those who wait for one."""
-        self._unwritten.clear()
+        """Forget every proposal that is not committed, and answer those who wait for one.
+
+        Committed entries are applied in their turn, and keep their indexes.
+        """
+        proposals = self.uncommitted
+        for _ in proposals:
+            self.in_flight.pop()
+        self.proposed = self.committed
+        self._forget(proposals, error)
+
+    def give_up(self, error: E) -> None:
+        """Forget every proposal that is not applied, because none can be applied any more."""
         proposals = [*self.in_flight]
-        self._machine.retreat([record for each in proposals for record in each.records], proposals)
+        self.in_flight.clear()
         self.proposed = self.committed = self.applied
-        while self.in_flight:
-            self._driver.refuse(self.in_flight.popleft(), error)
+        self._forget(proposals, error)
+
+    def _forget(self, proposals: list[Proposal[R]], error: E) -> None:
+        self._unwritten.clear()
+        self._machine.retreat([record for each in proposals for record in each.records], proposals)
+        for proposal in proposals:
+            self._driver.refuse(proposal, error)
 
     # --- application ---------------------------------------------------------------------------
 

@@ -172,6 +172,39 @@ def test_a_retreat_refuses_what_is_not_committed_and_gives_its_place_away(at: Fi
     assert at.machine.applied == [*kept.records, *again.records]
 
 
+def test_a_retreat_keeps_what_is_committed_behind_an_entry_that_is_applied(at: Fixture) -> None:
+    long, kept, gone = (at.propose(record) for record in (Purged(b">"), removal(1), removal(2)))
+    at.group.advance(2)
+    assert at.group.is_applying
+    at.group.retreat(FAILED)
+    assert (at.driver.released, at.driver.refused) == ([], [gone])
+    again = at.propose(removal(3))
+    assert (kept.index, again.index) == (2, 3), "no index is given out twice"
+    while at.group.apply_more():
+        pass
+    assert at.driver.released == [long, kept]
+    at.group.advance(3)
+    assert at.machine.applied == [*long.records, *kept.records, *again.records]
+
+
+def test_a_retreat_amid_an_application_gives_its_index_to_no_other_entry(at: Fixture) -> None:
+    long = at.propose(Purged(b">"))
+    at.group.advance(1)
+    at.group.retreat(FAILED)
+    assert (long.index, at.propose(removal(1)).index) == (1, 2)
+
+
+def test_a_group_that_is_given_up_refuses_what_is_committed_too(at: Fixture) -> None:
+    at.propose(Purged(b">"))
+    committed, behind = at.propose(removal(1)), at.propose(removal(2))
+    at.group.advance(2)
+    at.group.give_up_application()
+    at.group.give_up(FAILED)
+    assert at.driver.refused == [committed, behind]
+    assert at.driver.released == []
+    assert not at.group
+
+
 def test_an_entry_that_is_committed_already_is_applied_and_released_in_one_step(
     at: Fixture,
 ) -> None:

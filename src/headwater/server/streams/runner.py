@@ -648,16 +648,18 @@ class StreamRunner:
         return failure
 
     def refuse_unwritten(self, is_final: bool) -> None:
-        """Refuse the proposals in flight if they have messages; in the end, all of them.
+        """Refuse the proposals that are not committed if they have messages; in the end, all.
 
         Proposals without messages may make room on the disk. So a request that rests on messages
         in flight is decided again, without them.
         """
-        if not (self._group.has_messages or is_final):
+        unwritten = self._group.uncommitted
+        if not (is_final or any(proposal.has_messages for proposal in unwritten)):
             return
-        self._due = None
+        if self._due in unwritten:
+            self._due = None
         if not is_final:
-            waiting = [(each, self._requests.pop(each, None)) for each in self._group.in_flight]
+            waiting = [(each, self._requests.pop(each, None)) for each in unwritten]
             again = [request for _, request in waiting if request is not None]
             for proposal, request in waiting:
                 if request is not None:
@@ -665,7 +667,7 @@ class StreamRunner:
                     proposal.effects = ()
             self._undecided.extendleft(reversed(again))
         self._group.retreat(self._failure())
-        self._committer.retreat(self._group.applied)
+        self._committer.retreat(self._group.proposed)
         self._decide_waiting()
 
     def go_on(self) -> None:
@@ -698,7 +700,7 @@ class StreamRunner:
         self._changing = None
         self._requests.clear()
         self.consumers.release()
-        self._group.retreat(error)
+        self._group.give_up(error)
         while self._undecided:
             step = self._undecided.popleft()
             if isinstance(step, Incoming):
@@ -736,7 +738,8 @@ class StreamRunner:
         self._requests.pop(proposal, None)
         if proposal is self._changing:
             self._changing = None
-            self.consumers.release()
+            if not self._is_working:
+                self.consumers.release()
         if proposal.held_messages:
             self._room.hold(-proposal.held_messages, -proposal.held_bytes)
         if proposal.reply_subjects:

@@ -130,7 +130,7 @@ class StreamSetRunner:
         Requests that are not decided yet are decided by the state that is left.
         """
         self._group.retreat(error)
-        self._committer.retreat(self._group.applied)
+        self._committer.retreat(self._group.proposed)
         self._decide_waiting()
 
     # --- effects -------------------------------------------------------------------------------
