@@ -294,7 +294,7 @@ class RaftLog:
     def take_committed(self, bytes_max: int) -> list[Entry]:
         """Entries to apply that were not handed out yet. They are committed, and written here.
 
-        Those that are withdrawn come without their data.
+        Entries that are withdrawn come without their data.
         """
         last = self.stable_commit
         if last <= self.handed_out:
