@@ -17,7 +17,7 @@ from tests.kit.format_versions import with_version
 from tests.kit.logs import add_messages, log_after_kill, new_log, sequences_in
 from tests.kit.stores.write_stores import ENCODINGS, MODES, contents_of, open_sample
 
-VERSIONS = ("version_1",)
+VERSIONS = ("version_1", "version_2")
 STORES = Path(__file__).parents[3] / "kit" / "stores"
 SAMPLES = [(version, sample) for version in VERSIONS for sample in ENCODINGS]
 each_sample = pytest.mark.parametrize(("version", "sample"), SAMPLES)
