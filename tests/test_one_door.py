@@ -83,6 +83,10 @@ WATERMARK: Final = Holder(
     frozenset({"self", "stream", "_stream"}), frozenset(), frozenset({"visible_sequence"})
 )
 ASSIGNMENTS: Final = Holder(frozenset({"assignments", "_assignments"}), frozenset({"apply"}))
+POSITIONS: Final = Holder(
+    frozenset({"positions", "_positions"}), frozenset({"apply", "stored", "keep_only", "restore"})
+)
+USAGE: Final = Holder(frozenset({"host", "_host", "account"}), frozenset({"update_usage"}))
 
 
 class Caller(NamedTuple):
@@ -185,6 +189,17 @@ APPLY: Final = {
         ),
     },
     ASSIGNMENTS: {"server/cluster/assignment/meta_machine.py": "MetaMachine._apply"},
+    POSITIONS: {
+        "jetstream/streams/stream.py": (
+            "Stream._applying Stream._reconfiguring Stream._store Stream._store_messages"
+            " Stream.show_plain"
+        ),
+    },
+    USAGE: {
+        "jetstream/streams/stream.py": (
+            "Stream._remove_consumed Stream.applying Stream.show_plain Stream.show_unqueued"
+        ),
+    },
 }
 # Functions that change the state of a stream which does not run yet, and others with their reasons.
 OTHERS: Final = {
@@ -232,6 +247,10 @@ OTHERS: Final = {
         "jetstream/streams/stream.py": "Stream.recover",
         "jetstream/streams/view.py": "StreamView.__init__",
     },
+    POSITIONS: {
+        # A stream that is filled from a snapshot does not run yet.
+        "jetstream/snapshots/writer.py": "SnapshotWriter.finishing",
+    },
     STREAM_SET: {
         # The records of the catalogue are committed, and their streams are opened all together.
         "server/streams/storage/stream_set_log.py": "StreamSetLog.recover",
@@ -267,6 +286,8 @@ def listed(holder: Holder) -> set[Caller]:
         SCHEDULES,
         WATERMARK,
         ASSIGNMENTS,
+        POSITIONS,
+        USAGE,
     ],
     ids=lambda each: max(each.methods | each.attributes),
 )
@@ -402,6 +423,8 @@ PLANTED: Final = {
     "a schedule": (SCHEDULES, "def f(stream):\n    stream.scheduling.forget([1])"),
     "the table of schedules": (SCHEDULES, "def f(stream):\n    stream.scheduling.table.put(1)"),
     "the watermark": (WATERMARK, "def f(stream):\n    stream.visible_sequence = 1"),
+    "the position of a source": (POSITIONS, "def f(stream):\n    stream.positions.apply(1)"),
+    "the usage of an account": (USAGE, "def f(stream):\n    stream.host.update_usage(1)"),
     "an assignment": (ASSIGNMENTS, "def f(machine):\n    machine.assignments.apply(1)"),
 }
 

@@ -1,7 +1,7 @@
 """The JetStream of one account: its streams, its limits and its usage.
 
-Totals are updated while streams change and never summed up, because every publish is checked
-against them: after a stream has worked, its runner calls `update_usage`.
+Totals follow from the records that streams apply (`update_usage`), and are never summed up, because
+every publish is checked against them.
 """
 
 from bisect import bisect_left, insort
