@@ -61,7 +61,6 @@ CALM: Final = Profile({"exchange_one": 1, "transfer": 1}, duration_ns=3 * S, is_
 WITHDRAWALS: Final = Profile(
     ALL_FAULTS | {"withdraw": 12, "depose": 3}, ROUGH, fault_ns=100 * MS, propose_ns=15 * MS
 )
-CALM_WITHDRAWALS: Final = replace(CALM, faults=CALM.faults | {"withdraw": 4})
 
 # Profiles that provoke what one defence prevents.
 RESTARTS: Final = Profile(
