@@ -558,6 +558,26 @@ def a_reload_of_routes(trio: Trio) -> Observation:
     return [line for line in [*lines, *back] if "cluster" in line]
 
 
+@script
+def a_reload_of_the_authorization(trio: Trio) -> Observation:
+    """Accepted connections that could still log in stay; others are closed, and made again."""
+    last = "Reloaded server configuration"
+    routes = f'"nats://u:p@127.0.0.1:{trio.route_ports[0]}"'
+    for number in (1, 2):
+        trio.reload(number, trio.config(number, routes=routes), last)
+    trio.wait_until(lambda: len(trio.links_to(0)) == trio.links_from(1, 2) > 0)
+    trio.wait_until_whole()
+    first = trio.links_to(0)
+    trio.reload(0, trio.config(0, ", authorization { user: u, password: p }"), last)
+    are_kept = first <= trio.links_to(0)
+    trio.reload(0, trio.config(0, ", authorization { user: u, password: q }"), last)
+    trio.wait_until(lambda: not trio.links_to(0))
+    for number in range(len(NAMES)):
+        trio.reload(number, trio.config(number), last)
+    trio.wait_until_whole()
+    return [are_kept, sorted({name for name, _ in first})]
+
+
 # --- members that go and come; last, because the others need all three ---------------------------
 
 

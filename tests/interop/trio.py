@@ -89,6 +89,16 @@ class Trio:
         page = self.get(number, "/routez")
         return sorted({route["remote_name"] for route in page["routes"]})
 
+    def links_to(self, number: int) -> set[tuple[str, int]]:
+        """The connections that others have made to a server, by their names and ids."""
+        routes = self.get(number, "/routez")["routes"]
+        return {(each["remote_name"], each["rid"]) for each in routes if not each["did_solicit"]}
+
+    def links_from(self, *numbers: int) -> int:
+        """The number of connections that these servers have made to configured routes."""
+        routes = [route for number in numbers for route in self.get(number, "/routez")["routes"]]
+        return sum(route["did_solicit"] and route["is_configured"] for route in routes)
+
     def wait_until_whole(self) -> None:
         for number, name in enumerate(NAMES):
             others = [other for other in NAMES if other != name]

@@ -202,6 +202,10 @@ class Cluster:
     def _cluster_options(self) -> ClusterOptions:
         return self._settings.options.cluster
 
+    @property
+    def _credentials(self) -> Credentials:
+        return Credentials(self._cluster_options.username, self._cluster_options.password)
+
     def _hearing_peers(self) -> Iterable[Peer]:
         return [peer for peer in self.peers.values() if peer.messages_channel is not None]
 
@@ -300,9 +304,9 @@ class Cluster:
             self._dial_members()
         self._dialler.add_routes(route for route in new.routes if route not in old.routes)
         if (old.username, old.password) != (new.username, new.password):
-            # As nats-server does: accepted connections have to log in again.
+            # As nats-server does: accepted connections that could not log in any more are closed.
             for channel in [*self.channels]:
-                if channel.target is None:
+                if channel.target is None and not channel.handshake.is_logged_in(self._credentials):
                     self._close(channel, AUTHENTICATION_FAILURE)
         self.listener.members_expected(self.configured_servers())
         if old != new:
@@ -348,17 +352,14 @@ class Cluster:
     def _new_channel(
         self, connection: Connection, target: Target | None, purpose: Purpose | None
     ) -> Channel:
-        cluster = self._cluster_options
-        handshake = Handshake(
-            self.own_info(),
-            Credentials(cluster.username, cluster.password),
-            purpose,
-            None if target is None else target.credentials,
-        )
+        required = self._credentials
+        own = None if target is None else target.credentials or required
+        handshake = Handshake(self.own_info(), required, purpose, own)
         channel = Channel(self._next_id(), connection, handshake, target)
         channel.liveness.start(self._clock.monotonic_ns(), self._clock.wall_ns())
         channel.timers.auth = self._scheduler.call_later(
-            cluster.auth_timeout_s, lambda: self._refuse(channel, AUTHENTICATION_TIMEOUT)
+            self._cluster_options.auth_timeout_s,
+            lambda: self._refuse(channel, AUTHENTICATION_TIMEOUT),
         )
         self.channels[channel] = None
         return channel
@@ -573,9 +574,7 @@ class Cluster:
 
     def _dial_members(self) -> None:
         """Dial the servers that peers have links to, and this server has not."""
-        cluster = self._cluster_options
-        credentials = Credentials(cluster.username, cluster.password)
-        for target in targets_of(self.peers.values(), credentials):
+        for target in targets_of(self.peers.values()):
             server_id = target.peer_id
             if server_id != self._server_id and not self._has_channel(server_id, Purpose.MESSAGES):
                 self._dialler.add(target)

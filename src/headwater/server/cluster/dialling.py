@@ -81,10 +81,14 @@ class Dialler:
             self.add(Target(route.host, route.port, credentials, is_configured=True))
 
     def add(self, target: Target) -> None:
-        """Dial a target, unless its address is one already."""
+        """Dial a target, unless its address is one already.
+
+        A configured route has its own credentials, also if another server named its address before.
+        """
         known = self._targets.get(target.address)
         if known is not None:
-            known.is_configured = known.is_configured or target.is_configured
+            if target.is_configured:
+                known.is_configured, known.credentials = True, target.credentials
             return
         self._targets[target.address] = target
         self.dial(target, Purpose.MESSAGES)

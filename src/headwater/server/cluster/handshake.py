@@ -179,6 +179,11 @@ class Handshake:
                 f"{quote(own.cluster)}"
             )
 
+    def is_logged_in(self, required: Credentials) -> bool:
+        """Whether the dialling server has given these credentials, or none are required."""
+        connect = self._connect
+        return connect is not None and required.match(connect.user, connect.password)
+
     def admit(self) -> bytes:
         """The bytes that go on with a peer that is known."""
         if not self.is_dialled:

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from typing import Final
 
 from headwater.go.quoting import quote
-from headwater.server.cluster.handshake import Credentials
 from headwater.server.cluster.peer import Peer
 from headwater.server.cluster.targets import Target, joined_address
 from headwater.server.configuration.reading import split_host_port
@@ -48,12 +47,12 @@ def checked_members(members: list[Member]) -> dict[str, Member]:
     return {member.server_id: member for member in members}
 
 
-def targets_of(peers: Iterable[Peer], credentials: Credentials) -> list[Target]:
+def targets_of(peers: Iterable[Peer]) -> list[Target]:
     """The addresses of all servers that peers have links to."""
     known = {server_id: member for peer in peers for server_id, member in peer.members.items()}
     targets: list[Target] = []
     for server_id, member in known.items():
         address = split_host_port(member.address)
         if address is not None:
-            targets.append(Target(address[0], int(address[1]), credentials, False, server_id))
+            targets.append(Target(address[0], int(address[1]), None, False, server_id))
     return targets

@@ -72,10 +72,16 @@ class Target:
     )
 
     def __init__(
-        self, host: str, port: int, credentials: Credentials, is_configured: bool, peer_id: str = ""
+        self,
+        host: str,
+        port: int,
+        credentials: Credentials | None,
+        is_configured: bool,
+        peer_id: str = "",
     ) -> None:
         self.host = host
         self.port = port
+        # Those of a configured route; None for the ones that the cluster has at the time.
         self.credentials = credentials
         self.is_configured = is_configured
         # The server behind the address, once it is known.

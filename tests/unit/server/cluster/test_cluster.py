@@ -1,6 +1,7 @@
 """Servers find each other, keep one link each, and refuse everybody else."""
 
 from dataclasses import replace
+from itertools import permutations
 
 import pytest
 
@@ -9,10 +10,11 @@ from headwater.server.cluster.consensus.driver import ConsensusDriver
 from headwater.server.cluster.consensus.frames import Links
 from headwater.server.cluster.listener import PeerListener
 from headwater.server.cluster.pulse import CHALLENGE_S
-from headwater.server.configuration.options import Options
+from headwater.server.configuration.options import Options, RouteUrl
+from headwater.server.node import Node
 from headwater.wire.peer_frames import Kind, frame
 from headwater.wire.peer_info import PeerConnect, PeerInfo, connect_line, info_line
-from tests.kit.cluster_world import ClusterWorld
+from tests.kit.cluster_world import CLUSTER_PORT, ClusterWorld
 from tests.kit.world import infos_in
 
 
@@ -436,3 +438,48 @@ class TestReload:
         world.advance(5)
         assert world.links() == set()
         assert "Authorization Violation" in world.log_of("s2")
+
+    def with_password(self, node: Node, password: str) -> Options:
+        """The options of a server whose cluster and routes have another password."""
+        cluster = node.options.cluster
+        routes = tuple(replace(route, password=password) for route in cluster.routes)
+        return replace(node.options, cluster=replace(cluster, password=password, routes=routes))
+
+    @pytest.mark.parametrize("order", [*permutations(("s1", "s2", "s3"))], ids="-".join)
+    def test_a_new_password_reaches_the_servers_one_by_one(self, order: tuple[str, ...]) -> None:
+        world = ClusterWorld()
+        world.start_all(3, cluster={"username": "a", "password": "old"})
+        world.advance(3)
+        for name in order:
+            self.reload(world, name, self.with_password(world.nodes[name], "new"))
+            world.advance(2)
+        world.advance(60)
+        assert world.is_whole()
+
+    def test_keeps_servers_that_have_given_the_new_credentials(self) -> None:
+        world = ClusterWorld()
+        world.start("s1")
+        route = RouteUrl(world.host_of("s1"), CLUSTER_PORT, "a", "new")
+        world.start("s2", cluster={"routes": (route,)})
+        channels = [*world.cluster_of("s1").channels]
+        new = ClusterWorld().start("s1", cluster={"username": "a", "password": "new"}).options
+        self.reload(world, "s1", new)
+        assert [*world.cluster_of("s1").channels] == channels
+        self.reload(world, "s1", ClusterWorld().start("s1").options)
+        assert [*world.cluster_of("s1").channels] == channels
+
+    def test_gives_a_route_its_own_credentials_though_other_servers_know_its_address(self) -> None:
+        world = ClusterWorld()
+        world.start("s1", cluster={"username": "a", "password": "one"})
+        world.start(
+            "s2", cluster={"routes": (RouteUrl(world.host_of("s1"), CLUSTER_PORT, "a", "one"),)}
+        )
+        world.start("s3", "s2", cluster={"username": "b", "password": "three"})
+        world.advance(3)
+        assert ("s3", "s1", "messages") not in world.links()
+        node = world.nodes["s3"]
+        routes = (*node.options.cluster.routes, *world.nodes["s2"].options.cluster.routes)
+        more = replace(node.options, cluster=replace(node.options.cluster, routes=routes))
+        self.reload(world, "s3", more)
+        world.advance(60)
+        assert world.is_whole()

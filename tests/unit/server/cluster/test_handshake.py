@@ -44,6 +44,15 @@ def dialling(own: PeerInfo = TWO, **credentials: str) -> Handshake:
     return Handshake(own, Credentials(), Purpose.CONSENSUS, Credentials(**credentials))
 
 
+class TestALogin:
+    def test_holds_for_the_credentials_that_were_given(self) -> None:
+        handshake = accepting(Credentials("u", "p"))
+        assert not handshake.is_logged_in(Credentials())
+        handshake.receive(changed(CONNECT, user="u", password="p"))
+        given = [Credentials("u", "p"), Credentials("u", "q"), Credentials("v", "p"), Credentials()]
+        assert [handshake.is_logged_in(each) for each in given] == [True, False, False, True]
+
+
 class TestTwoServers:
     def test_meet_and_admit_each_other(self) -> None:
         one, two = accepting(), dialling()

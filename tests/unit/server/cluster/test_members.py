@@ -4,7 +4,6 @@ from typing import Any, cast
 
 import pytest
 
-from headwater.server.cluster.handshake import Credentials
 from headwater.server.cluster.members import (
     MEMBERS_MAX,
     checked_members,
@@ -59,6 +58,6 @@ def test_malformed_lists_are_refused(members: list[Member], reason: str) -> None
 def test_each_server_that_peers_tell_of_is_one_target() -> None:
     one, two = peer("a"), peer("b")
     one.members = two.members = checked_members([member("c:6222", "Nc")])
-    (target,) = targets_of([one, two], Credentials("u", "p"))
+    (target,) = targets_of([one, two])
     assert (target.address, target.peer_id, target.is_configured) == ("c:6222", "Nc", False)
-    assert target.credentials == Credentials("u", "p")
+    assert target.credentials is None
