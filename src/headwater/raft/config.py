@@ -21,14 +21,16 @@ class RaftConfig:
     need not be patient again; the spread only keeps them from campaigning at the same moment."""
 
     resend_ns: int = 2 * NS_PER_S
-    """An append to a live server that stays unanswered for so long is sent again. Links are ordered
-    and report their breaks, so this is a safety net and may be slow."""
+    """A live server that has left an append unanswered for so long is asked for the end of its log;
+    entries that it lacks then are sent again. Links are ordered and report their breaks, so this is
+    a safety net and may be slow."""
 
     snapshot_timeout_ns: int = 60 * NS_PER_S
     """A snapshot that a follower has not confirmed for so long is offered again."""
 
-    append_bytes_max: int = 1024 * 1024
-    """Entries in one append message, in bytes. One larger entry travels alone."""
+    append_bytes_max: int = 256 * 1024
+    """Entries in one append message, in bytes. One larger entry travels alone. An append is read
+    as a whole, so on a slow link small ones have messages of other groups wait less."""
 
     append_entries_max: int = 1024
     """Entries in one append message."""

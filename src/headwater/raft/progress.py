@@ -39,6 +39,7 @@ class Progress:
         "commit_sent",
         "is_probe_sent",
         "is_readmission_sent",
+        "is_unanswered",
         "match",
         "next",
         "phase",
@@ -61,11 +62,15 @@ class Progress:
         self.readmit_index = 0
         """The entry that it needs then, and that must be committed without its help."""
         self.is_readmission_sent = False
+        self.is_unanswered = False
+        """Whether the follower is asked once more for the end of its log, without entries."""
         self._window: deque[tuple[int, int]] = deque()
         self._window_bytes = 0
 
     def may_send(self, config: RaftConfig) -> bool:
         """Whether another append may be sent now."""
+        if self.is_unanswered and self.phase is not Phase.SNAPSHOT:
+            return True
         if self.phase is Phase.REPLICATE:
             return (
                 len(self._window) < config.window_messages_max
@@ -76,6 +81,7 @@ class Progress:
     def sent(self, last_index: int, size: int, commit: int) -> None:
         """Note an append that is on its way, with entries up to `last_index`."""
         self.commit_sent = commit
+        self.is_unanswered = False
         if self.phase is Phase.REPLICATE:
             self.next = last_index + 1
             if size:
@@ -126,10 +132,23 @@ class Progress:
         if self.phase is Phase.REPLICATE:
             self.next = self.match + 1
         self.phase = Phase.PROBE
-        self.is_probe_sent = False
+        self.is_probe_sent = self.is_unanswered = False
         self.is_readmission_sent = False
         self.commit_sent = self.commit_known
         self._empty_window()
+
+    def ask(self) -> None:
+        """Ask once more for the end of the follower's log, behind all that was sent.
+
+        The entries may still be on their way over a slow link: an answer shows which of them are
+        lost, and only these are sent again. A snapshot is sent again itself.
+        """
+        if self.phase is Phase.SNAPSHOT:
+            self.probe()
+            return
+        self.is_unanswered = True
+        self.is_readmission_sent = False
+        self.commit_sent = self.commit_known
 
     def forget(self, recovery: int) -> None:
         """Note that the follower has forgotten what it had confirmed, or that it is whole again.

@@ -123,7 +123,7 @@ class Replication:
         )
 
     def deadline_ns(self) -> int | None:
-        """The time at which the first unanswered append to a live server is sent again."""
+        """The time at which the first live follower is asked that has not answered."""
         alive = self._replica.alive
         deadlines = [
             progress.resend_ns
@@ -133,7 +133,7 @@ class Replication:
         return min(deadlines, default=None)
 
     def resend(self, now_ns: int) -> None:
-        """Begin again with live followers that have not answered in time."""
+        """Ask live followers that have not answered in time for the ends of their logs."""
         alive = self._replica.alive
         silent = [
             peer
@@ -145,7 +145,7 @@ class Replication:
                 self.peer_lost(peer)
                 continue
             progress = self._progress[peer]
-            progress.probe()
+            progress.ask()
             progress.resend_ns = now_ns + self._replica.config.resend_ns
 
     # --- sending --------------------------------------------------------------------------------
@@ -169,13 +169,17 @@ class Replication:
             progress.sent_snapshot(log.snapshot.index)
             progress.resend_ns = now_ns + config.snapshot_timeout_ns
             return False
-        entries = log.entries_from(
-            progress.next, config.append_entries_max, config.append_bytes_max
+        is_question = progress.is_unanswered
+        entries = (
+            []
+            if is_question
+            else log.entries_from(progress.next, config.append_entries_max, config.append_bytes_max)
         )
         is_probe = progress.phase is Phase.PROBE
         readmits = self._readmits(progress)
         has_news = (
             is_probe
+            or is_question
             or progress.commit_sent < log.commit
             or (readmits != TRUSTED and not progress.is_readmission_sent)
         )
@@ -183,7 +187,7 @@ class Replication:
             return False
         self._append(peer, progress, entries, readmits)
         progress.resend_ns = now_ns + config.resend_ns
-        return not is_probe and bool(entries)
+        return not is_probe and (is_question or bool(entries))
 
     def _append(self, peer: str, progress: Progress, entries: list[Entry], readmits: int) -> None:
         replica = self._replica

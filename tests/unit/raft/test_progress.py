@@ -25,6 +25,38 @@ def test_a_probe_is_sent_once_until_it_is_answered() -> None:
     assert (progress.phase, progress.match, progress.next) == (Phase.REPLICATE, 9, 10)
 
 
+def test_a_follower_is_asked_again_whatever_is_on_its_way() -> None:
+    progress = replicating()
+    progress.sent(6, 10, 3)
+    progress.sent(7, 10, 3)
+    progress.ask()
+    assert progress.may_send(CONFIG)
+    assert progress.commit_sent == progress.commit_known
+    progress.sent(7, 0, 3)
+    assert not progress.may_send(CONFIG)
+    assert (progress.phase, progress.match, progress.next) == (Phase.REPLICATE, 5, 8)
+    progress.confirm(7, 3, 1)
+    assert (progress.phase, progress.match, progress.next) == (Phase.REPLICATE, 7, 8)
+
+
+def test_a_probe_that_is_not_answered_is_asked_again_in_its_place() -> None:
+    progress = Progress(8)
+    progress.sent(9, 10, 3)
+    progress.ask()
+    assert progress.may_send(CONFIG)
+    progress.sent(7, 0, 3)
+    assert not progress.may_send(CONFIG)
+    assert (progress.phase, progress.next) == (Phase.PROBE, 8)
+
+
+def test_a_snapshot_that_is_not_answered_is_begun_again() -> None:
+    progress = replicating()
+    progress.sent_snapshot(9)
+    progress.ask()
+    assert progress.phase is Phase.PROBE
+    assert progress.may_send(CONFIG)
+
+
 def test_a_window_is_limited_in_messages() -> None:
     progress = replicating()
     progress.sent(6, 10, 0)

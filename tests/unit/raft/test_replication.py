@@ -78,12 +78,35 @@ def test_nothing_is_sent_to_a_server_that_is_not_alive() -> None:
     assert appends(member.work(), "c") == [[b"x"]]
 
 
-def test_an_unanswered_append_is_sent_again_from_what_is_confirmed() -> None:
+def test_a_follower_that_does_not_answer_is_asked_without_entries() -> None:
     member = leader()
     propose(member, b"x")
     propose(member, b"y")
-    sent = member.time_out()
-    assert appends(sent, "b") == appends(sent, "c") == [[b"x", b"y"]]
+    for _ in range(3):
+        sent = member.time_out()
+        assert appends(sent, "b") == appends(sent, "c") == [[]]
+        (question,) = [each for each in sent if isinstance(each, Append) and each.to == "b"]
+        assert question.prev_index == member.node.log.last_index
+
+
+def test_entries_that_are_still_on_their_way_are_not_sent_again() -> None:
+    member = leader()
+    propose(member, b"x")
+    propose(member, b"y")
+    member.time_out()
+    # The answers to both appends, and then to the question behind them.
+    for match in (3, 4, 4):
+        assert not any(appends(member.confirm("b", match=match), "b"))
+    assert appends(propose(member, b"z"), "b") == [[b"z"]]
+
+
+def test_entries_that_were_lost_are_sent_again_from_what_is_confirmed() -> None:
+    member = leader()
+    propose(member, b"x")
+    propose(member, b"y")
+    member.time_out()
+    sent = member.step(AppendReject("b", "a", 2, 4, 2, 2))
+    assert appends(sent, "b") == [[b"x", b"y"]]
     assert progress(member, "b").phase is Phase.PROBE
 
 

@@ -112,6 +112,7 @@ def test_a_long_log_is_kept_for_a_live_server_but_not_for_ever(
     if bytes_max:
         assert log_entries(servers, leader) >= 100
         servers[slow].is_stalled = False
+        servers[slow].commit()
         servers.run(5)
         propose(servers, 30)
         assert servers[slow].meta.log.commit == servers[leader].meta.log.commit
