@@ -37,6 +37,7 @@ class Channel:
         "rid",
         "target",
         "timers",
+        "written_bytes",
     )
 
     def __init__(
@@ -55,6 +56,7 @@ class Channel:
         # The server at the other end, once the channel is open.
         self.peer_id = ""
         self.out: list[bytes] = []
+        self.written_bytes = 0
         self.is_dirty = False
         # More is queued than the peer reads: publishers to it are held back.
         self.is_congested = False
@@ -78,6 +80,11 @@ class Channel:
     def counts(self) -> tuple[int, int, int, int]:
         """Messages and bytes that came, and those that went."""
         return self.in_msgs, self.in_bytes, self.out_msgs, self.out_bytes
+
+    @property
+    def taken_bytes(self) -> int:
+        """The bytes for the peer that the operating system has taken."""
+        return self.written_bytes - self.connection.buffered_bytes()
 
     def cancel_timers(self) -> None:
         """The channel has ended."""

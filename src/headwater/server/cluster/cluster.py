@@ -381,6 +381,8 @@ class Cluster:
                     return
             if not channel.peer_id:
                 self._open(channel)
+            if channel.purpose is Purpose.CONSENSUS:
+                self.listener.peer_heard(self.peers[channel.peer_id].name)
             for kind, body in channel.decoder.frames():
                 self._take(channel, kind, body)
                 if channel.close_reason:
@@ -401,18 +403,22 @@ class Cluster:
         channel.is_congested = False
 
     def unwritable(self, channel: Channel) -> None:
-        """More is queued than the operating system takes; the peer has until the deadline."""
+        """More is queued than the operating system takes; some has to go until the deadline."""
         if channel.timers.write is None and not channel.close_reason:
             deadline_s = self._cluster_options.write_deadline_s or self._options.write_deadline_s
+            taken = channel.taken_bytes
             channel.timers.write = self._scheduler.call_later(
-                deadline_s,
-                lambda: self._end_slow(
-                    channel,
-                    SLOW_CONSUMER_DEADLINE,
-                    f"WriteDeadline of {deadline_s:g}s exceeded with 1 chunks of "
-                    f"{channel.connection.buffered_bytes()} total bytes.",
-                ),
+                deadline_s, lambda: self._check_progress(channel, taken, deadline_s)
             )
+
+    def _check_progress(self, channel: Channel, taken: int, deadline_s: float) -> None:
+        channel.timers.write = None
+        if channel.taken_bytes > taken:
+            self.unwritable(channel)
+            return
+        waiting = channel.connection.buffered_bytes()
+        text = f"WriteDeadline of {deadline_s:g}s exceeded with 1 chunks of {waiting} total bytes."
+        self._end_slow(channel, SLOW_CONSUMER_DEADLINE, text)
 
     # --- the handshake -------------------------------------------------------------------------
 
@@ -674,6 +680,7 @@ class Cluster:
         if not data:
             return channel.connection.buffered_bytes()
         limit = self._options.max_pending
+        channel.written_bytes += len(data)
         buffered = channel.connection.write(data)
         channel.is_congested = buffered > limit // 4 * 3
         if buffered > limit:

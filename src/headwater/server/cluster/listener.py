@@ -18,6 +18,10 @@ class PeerListener(Protocol):
         """A server that was connected before refuses connections."""
         ...
 
+    def peer_heard(self, peer: str) -> None:
+        """Bytes have come on the channel for consensus, perhaps not yet a whole payload."""
+        ...
+
     def consensus_received(self, peer: str, payload: bytes) -> None:
         """A payload that the peer's listener gave to `send_consensus`."""
         ...
@@ -42,6 +46,9 @@ class NoListener:
 
     def peer_unreachable(self, peer: str) -> None:
         """Nothing is expected of the peer."""
+
+    def peer_heard(self, peer: str) -> None:
+        """Nobody asks whether the peer is alive."""
 
     def consensus_received(self, peer: str, payload: bytes) -> None:
         """The payload is dropped."""

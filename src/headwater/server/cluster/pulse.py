@@ -1,13 +1,14 @@
 """The liveness of channels: pings at an interval, and challenges of channels that may be dead.
 
-A channel that leaves too many pings unanswered is stale. A channel whose place another connection
+A channel that leaves too many pings unanswered is stale, unless bytes of its peer still come: a
+ping may wait behind much else on a slow link. A channel whose place another connection
 claims is challenged: any bytes from its peer within a second prove that it is alive.
 """
 
 from collections.abc import Callable
 from typing import Final, final
 
-from headwater.base.clock import Clock
+from headwater.base.clock import NS_PER_S, Clock
 from headwater.runtime.environment import Scheduler
 from headwater.server.cluster.channel import Channel
 from headwater.server.settings import Settings
@@ -68,7 +69,10 @@ class Pulse:
 
     def _check(self, channel: Channel) -> None:
         options = self._settings.options
-        if channel.liveness.pings_out + 1 > (options.cluster.ping_max or options.ping_max):
+        silence_ns = self._clock.monotonic_ns() - channel.liveness.last_in_ns
+        is_silent = silence_ns >= self.interval_s * NS_PER_S
+        pings_max = options.cluster.ping_max or options.ping_max
+        if is_silent and channel.liveness.pings_out + 1 > pings_max:
             self._end_stale(channel)
             return
         self._send(channel)

@@ -13,7 +13,7 @@ from headwater.server.cluster.pulse import CHALLENGE_S
 from headwater.server.configuration.options import Options, RouteUrl
 from headwater.server.node import Node
 from headwater.wire.peer_frames import Kind, frame
-from headwater.wire.peer_info import PeerConnect, PeerInfo, connect_line, info_line
+from headwater.wire.peer_info import PeerConnect, PeerInfo, Purpose, connect_line, info_line
 from tests.kit.cluster_world import CLUSTER_PORT, ClusterWorld
 from tests.kit.world import infos_in
 
@@ -282,6 +282,7 @@ class Recorder:
 
     def __init__(self) -> None:
         self.heard: list[tuple[str, ...]] = []
+        self.reads: list[str] = []
 
     def peer_joined(self, peer: str) -> None:
         self.heard.append(("joined", peer))
@@ -291,6 +292,9 @@ class Recorder:
 
     def peer_unreachable(self, peer: str) -> None:
         self.heard.append(("unreachable", peer))
+
+    def peer_heard(self, peer: str) -> None:
+        self.reads.append(peer)
 
     def consensus_received(self, peer: str, payload: bytes) -> None:
         self.heard.append(("consensus", peer, payload.decode()))
@@ -344,6 +348,25 @@ class TestTheListener:
         after = [near.writes for near, _ in world.pipes_between("s1", "s2")]
         assert [late - early for early, late in zip(before, after, strict=True)] == [1, 1]
 
+    def test_hears_a_server_whose_payload_is_not_complete(self) -> None:
+        world = ClusterWorld()
+        world.start("s1")
+        recorder = world.cluster_of("s1").listener = Recorder()
+        world.start("s2", "s1")
+        (near,) = [
+            near
+            for near, _ in world.pipes_between("s1", "s2")
+            if near.channel.purpose is Purpose.CONSENSUS
+        ]
+        recorder.reads.clear()
+        whole = frame(Kind.CONSENSUS, b"vote")
+        for part in (whole[:1], whole[1:-1], whole[-1:]):
+            assert ("consensus", "s2", "vote") not in recorder.heard
+            near.write(part)
+            world.settle()
+        assert recorder.heard[-1] == ("consensus", "s2", "vote")
+        assert recorder.reads == ["s2"] * 3
+
     def test_hears_of_servers_that_leave_and_refuse_connections(self) -> None:
         world = ClusterWorld()
         world.start("s2")
@@ -384,6 +407,23 @@ class TestSlowPeers:
         assert ("s1", "s2", "consensus") in world.links()
         world.advance(3)
         assert world.is_whole()
+
+    def test_have_until_the_deadline_to_take_some_of_it(self) -> None:
+        world = ClusterWorld()
+        world.start("s1", write_deadline_s=2.0, max_payload=2**20)
+        world.start("s2", "s1")
+        world.client("s2").send(b"SUB a 1\r\n")
+        publisher = world.client("s1")
+        near = world.pipes[0][2]
+        near.pause_reading()
+        publisher.send(b"PUB a 1000000\r\n%b\r\n" % bytes(1_000_000))
+        for _ in range(5):
+            world.advance(1.9)
+            del near.unread[:1000]
+        assert ("s1", "s2", "messages") in world.links()
+        world.advance(4)
+        assert "WriteDeadline of 2s exceeded with 1 chunks of 99" in world.log_of("s1")
+        assert world.cluster_of("s1").slow_consumers == 1
 
     def test_hold_back_the_publishers_to_them(self) -> None:
         world = ClusterWorld()

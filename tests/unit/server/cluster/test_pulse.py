@@ -1,6 +1,7 @@
 """Pings between servers, and channels that answer none."""
 
 from headwater.server.cluster.pulse import CHALLENGE_S
+from headwater.wire.peer_info import Purpose
 from tests.kit.cluster_world import ClusterWorld
 
 
@@ -28,6 +29,26 @@ def test_routes_are_pinged_at_least_every_half_minute() -> None:
     world.advance(61)
     assert world.links() == set()
     assert world.cluster_of("s1").stale_connections == 2
+
+
+def test_a_link_on_which_bytes_still_come_stays_though_a_ping_waits() -> None:
+    world = ClusterWorld()
+    world.start("s1", ping_interval_s=1.0, ping_max=2)
+    world.start("s2", "s1", ping_interval_s=30.0)
+    (end,) = [
+        far
+        for near, far in world.pipes_between("s1", "s2")
+        if far.channel.purpose is Purpose.CONSENSUS
+    ]
+    twin = end.twin
+    assert twin is not None
+    twin.pause_reading()
+    for _ in range(10):
+        world.advance(0.9)
+        world.cluster_of("s2").send_consensus("s1", b"part of much")
+    assert world.cluster_of("s1").stale_connections == 0
+    world.advance(3)
+    assert world.cluster_of("s1").stale_connections == 1
 
 
 def test_a_challenged_channel_stays_if_its_peer_answers() -> None:

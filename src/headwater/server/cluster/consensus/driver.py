@@ -36,9 +36,7 @@ from headwater.server.cluster.consensus.catch_up import CatchUp
 from headwater.server.cluster.consensus.cluster_file import ClusterFile
 from headwater.server.cluster.consensus.compaction import Compaction, compact_grown
 from headwater.server.cluster.consensus.doubts import Doubts, decode_doubts, encode_doubts
-from headwater.server.cluster.consensus.frames import (
-    Links,
-)
+from headwater.server.cluster.consensus.frames import Links
 from headwater.server.cluster.consensus.group_storage import (
     GroupStorage,
     GroupWrites,
@@ -49,11 +47,7 @@ from headwater.server.cluster.consensus.group_storage import (
 from headwater.server.cluster.consensus.groups import Frames, Groups, Portion
 from headwater.server.cluster.consensus.leaders import Leaders
 from headwater.server.cluster.consensus.liveness import LivenessSettings
-from headwater.server.cluster.consensus.machine import (
-    GroupMachine,
-    MetaGroupMachine,
-    NoState,
-)
+from headwater.server.cluster.consensus.machine import GroupMachine, MetaGroupMachine, NoState
 from headwater.server.cluster.consensus.membership import Admission
 from headwater.server.cluster.consensus.notices import Notices
 from headwater.server.cluster.consensus.peers import (
@@ -213,7 +207,7 @@ class ConsensusDriver:
         return self._birth.chosen
 
     def silence_ns(self, peer: str) -> int:
-        """The time since the last frame of a server; 0 for one that is not alive."""
+        """The time since the last bytes of a server; 0 for one that is not alive."""
         return self._groups.silence_ns(peer, self._clock.monotonic_ns())
 
     @property
@@ -270,6 +264,10 @@ class ConsensusDriver:
         """Note the number of configured servers, when it is known better."""
         self._birth.expect(count, self._clock.monotonic_ns())
         self._plan_turn()
+
+    def peer_heard(self, peer: str) -> None:
+        """Note bytes of a server: a long frame takes longer to pass than an election timeout."""
+        self._groups.heard(peer, self._clock.monotonic_ns())
 
     def consensus_received(self, peer: str, payload: bytes) -> None:
         """Take a payload of the consensus connection. A malformed one ends the connection."""

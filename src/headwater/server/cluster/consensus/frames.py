@@ -21,8 +21,9 @@ GROUP_BYTES: Final = 16
 
 HEARTBEAT: Final = b"\x00"
 
-FRAME_BYTES_MAX: Final = 4 * 1024 * 1024
-"""Messages beyond this many bytes go into another frame. One larger message travels alone."""
+FRAME_BYTES_MAX: Final = 256 * 1024
+"""Messages beyond this many bytes go into another frame. One larger message travels alone. A frame
+is read as a whole, so on a slow link the messages of a small one are heard earlier."""
 
 _MESSAGES: Final = b"\x01"
 _HEAD: Final = Struct(f"<{GROUP_BYTES}sI")

@@ -217,7 +217,7 @@ class Groups:
     # --- servers --------------------------------------------------------------------------------
 
     def silence_ns(self, peer: str, now_ns: int) -> int:
-        """The time since the last frame of a server; 0 for one that is not alive."""
+        """The time since the last bytes of a server; 0 for one that is not alive."""
         return self._liveness.silence_ns(peer, now_ns)
 
     def connected(self, peer: str, now_ns: int) -> None:
@@ -254,6 +254,11 @@ class Groups:
             member.node.peer_lost(peer, now_ns)
             if member.node.deadline_ns is not None:
                 self._changed[identity] = member
+
+    def heard(self, peer: str, now_ns: int) -> None:
+        """Note bytes of a server, which count for its liveness if it is connected."""
+        if self._liveness.is_connected(peer):
+            self._liveness.heard(peer, now_ns)
 
     def receive(self, peer: str, frame: bytes, now_ns: int) -> None:
         """Step the messages of a frame from a connected server. Raises PeerError.

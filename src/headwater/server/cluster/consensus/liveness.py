@@ -1,8 +1,9 @@
 """Live servers: one heartbeat per pair of servers, however many groups they share.
 
-A server is alive while frames of it arrive. It is lost after a silence, when its connection was
-reset and not renewed in time, or at once when a connection to it is refused. A connection over
-which nothing else was sent carries a heartbeat; any other frame stands for one.
+A server is alive while bytes of it arrive: on a slow link one frame with messages of clients takes
+longer than the silence after which a server is lost. It is lost after a silence, when its
+connection was reset and not renewed in time, or at once when a connection to it is refused. A
+connection over which nothing else was sent carries a heartbeat; any other frame stands for one.
 """
 
 from dataclasses import dataclass
@@ -88,7 +89,7 @@ class Liveness:
         self._peers[name] = _Peer(now_ns, lost_ns, send_ns)
 
     def heard(self, name: str, now_ns: int) -> None:
-        """Note a frame of a server."""
+        """Note bytes of a server."""
         peer = self._peers[name]
         peer.heard_ns = now_ns
         peer.lost_ns = now_ns + self._settings.silence_ns
@@ -98,7 +99,7 @@ class Liveness:
         self._peers[name].send_ns = now_ns + self._settings.heartbeat_ns
 
     def silence_ns(self, name: str, now_ns: int) -> int:
-        """The time since the last frame of a server; 0 for one that is not alive."""
+        """The time since the last bytes of a server; 0 for one that is not alive."""
         peer = self._peers.get(name)
         return 0 if peer is None else max(0, now_ns - peer.heard_ns)
 

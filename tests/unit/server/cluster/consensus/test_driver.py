@@ -252,6 +252,15 @@ def test_a_malformed_frame_ends_the_connection_and_nothing_else(payload: bytes) 
     assert servers.leader in "abc"
 
 
+def test_bytes_of_a_server_count_as_its_sign_of_life() -> None:
+    servers = born()
+    driver = servers["b"].driver
+    assert driver.silence_ns("a") > 0
+    driver.peer_heard("a")
+    assert driver.silence_ns("a") == 0
+    driver.peer_heard("nobody")
+
+
 def test_nothing_is_taken_from_a_server_that_has_not_greeted() -> None:
     servers = born()
     servers.cut("a", "b")

@@ -107,6 +107,20 @@ def test_a_silent_server_is_lost_and_its_connection_closed() -> None:
     assert not any(servers.leaders(number) == ["a"] for number in range(5))
 
 
+def test_a_server_whose_frame_takes_long_to_come_is_alive() -> None:
+    servers = elected(group_count=5)
+    groups = servers.servers["b"].groups
+    servers.servers["a"].is_running = False
+    for _ in range(30):
+        groups.heard("a", servers.now_ns)
+        servers.run(100)
+        assert groups.silence_ns("a", servers.now_ns) == 100 * MS
+    servers.run(2_000)
+    assert ("b", "a") not in servers.links
+    groups.heard("a", servers.now_ns)
+    assert groups.silence_ns("a", servers.now_ns) == 0
+
+
 def test_a_connection_that_is_renewed_in_time_changes_no_leader() -> None:
     servers = elected()
     before = [(servers.leaders(number), servers.node("a", number).term) for number in range(20)]
