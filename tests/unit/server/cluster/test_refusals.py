@@ -2,7 +2,7 @@
 
 from headwater.server.cluster.channel import Channel
 from headwater.server.cluster.handshake import Credentials, Handshake
-from headwater.server.cluster.refusals import REFUSALS_MAX, Refusals
+from headwater.server.cluster.refusals import REASON_CHARS_MAX, REFUSALS_MAX, Refusals
 from headwater.server.cluster.targets import Target
 from headwater.server.core.own_subscriptions import ServerConnection
 from headwater.server.log import Log
@@ -30,14 +30,26 @@ def test_a_reason_is_logged_once_for_an_address() -> None:
     assert errors(("a", "no"), ("a", "no"), ("b", "no")) == ["no", "no"]
 
 
-def test_another_reason_is_logged() -> None:
-    assert errors(("a", "no"), ("a", "never"), ("a", "no")) == ["no", "never", "no"]
+def test_each_of_several_reasons_is_logged_once_for_an_address() -> None:
+    assert errors(*[("a", "no"), ("a", "never")] * 3) == ["no", "never"]
 
 
 def test_a_reason_is_logged_again_after_a_success() -> None:
     assert errors(("a", "no"), ("a", "no"), succeeds="a") == ["no", "no"]
 
 
-def test_the_addresses_that_are_remembered_are_bounded() -> None:
+def test_a_success_leaves_the_reasons_of_other_addresses() -> None:
+    reports = ("b", "no"), ("a", "no"), ("b", "no"), ("a", "never")
+    assert errors(*reports, succeeds="a") == ["no", "no", "never"]
+
+
+def test_long_reasons_are_told_apart_by_their_beginnings() -> None:
+    start = "n" * REASON_CHARS_MAX
+    assert len(errors(("a", start), ("a", start + "o"), ("a", start[1:] + "o"))) == 2
+
+
+def test_the_reasons_that_are_remembered_are_bounded() -> None:
+    kept = [("a", f"no {number}") for number in range(REFUSALS_MAX)]
+    assert len(errors(*kept, *kept)) == len(kept)
     many = [(f"h{number}", "no") for number in range(REFUSALS_MAX + 1)]
     assert len(errors(*many, ("h0", "no"))) == len(many) + 1
