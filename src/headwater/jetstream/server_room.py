@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from typing import Final, final
 
 from headwater.base.entropy import Entropy
+from headwater.jetstream import error_codes
 from headwater.jetstream.config.stream_config import Storage
+from headwater.jetstream.errors import ErrorCode
 from headwater.jetstream.streams.publishing.batch_limits import BatchRoom
 from headwater.jetstream.streams.schedules.schedule import ZoneFinder
 
@@ -73,3 +75,10 @@ class ServerRoom:
     check_storage: Callable[[Storage], None]
     # Tells by account and subject whether a client is subscribed.
     has_listener: Callable[[str, bytes], bool]
+
+
+def exceeded(storage: Storage) -> ErrorCode:
+    """The error for a stream that server or account have no room for."""
+    if storage is Storage.MEMORY:
+        return error_codes.MEMORY_RESOURCES_EXCEEDED
+    return error_codes.STORAGE_RESOURCES_EXCEEDED

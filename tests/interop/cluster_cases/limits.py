@@ -96,6 +96,25 @@ def a_scale_up_needs_room(stage: Stage) -> Observation:
 
 
 @catalogue.case()
+def a_limit_grows_no_further_than_the_servers(stage: Stage) -> Observation:
+    """An update of `max_bytes` beyond the room of the servers is refused, and changes nothing."""
+    client = stage.client()
+    replies = []
+    for storage in ("file", "memory"):
+        for replicas in (1, REPLICAS):
+            stream = f"GROWING-{storage}-{replicas}"
+            shape = {"num_replicas": replicas, "storage": storage}
+            replies.append(client.create(stream, **shape, max_bytes=1000))
+            replies += [
+                client.update(stream, **shape, max_bytes=size) for size in (10_000_000_000, 2000)
+            ]
+            limit = client.api(f"STREAM.INFO.{stream}")["config"]["max_bytes"]
+            replies.append({"error": limit})
+            client.api(f"STREAM.DELETE.{stream}")
+    return [reply.get("error", "done") for reply in replies]
+
+
+@catalogue.case()
 def the_number_of_streams_is_limited(stage: Stage) -> Observation:
     """Streams of an account are counted once, made through any server."""
     emptied(stage)

@@ -40,6 +40,7 @@ from headwater.jetstream.meta.records import (
     StreamUpdated,
 )
 from headwater.jetstream.records import StreamCreated
+from headwater.jetstream.server_room import exceeded
 
 REPAIRS_MAX: Final = 256
 """The number of streams that one entry repairs; the next one repairs the others."""
@@ -193,7 +194,9 @@ def decide_update(
     if is_move:
         _check_no_change(there)
         records += _moved(there, config, candidates)
-    elif is_scale:
+    else:
+        _check_room(there, config, candidates)
+    if is_scale:
         if there.change is not None and there.change.is_move:
             raise ApiError.of(error_codes.STREAM_MOVE_IN_PROGRESS)
         records += _scaled(there, config, candidates, leader)
@@ -220,6 +223,22 @@ def _check_no_change(there: StreamAssignment) -> None:
         )
 
 
+def _added_bytes(there: StreamAssignment, config: StreamConfig) -> int:
+    """The bytes that each server of a stream has to reserve for another configuration of it."""
+    return max(config.max_bytes, 0) - max(there.config.max_bytes, 0)
+
+
+def _check_room(there: StreamAssignment, config: StreamConfig, candidates: Candidates) -> None:
+    """Raises ApiError if the limit of a stream grows beyond the room of a server that has it.
+
+    The error is that of nats-server, which looks at the room of the deciding server alone.
+    """
+    added_bytes, storage = _added_bytes(there, config), config.storage
+    for server in candidates.servers:
+        if server.name in there.target and not server.can_reserve(storage, added_bytes):
+            raise ApiError.of(exceeded(storage))
+
+
 def _cluster_of(there: StreamAssignment, candidates: Candidates) -> str:
     """The cluster of the servers that hold a stream."""
     return next((each.cluster for each in candidates.servers if each.name in there.servers), "")
@@ -240,8 +259,10 @@ def _change(
 def _moved(
     there: StreamAssignment, config: StreamConfig, candidates: Candidates
 ) -> list[MetaRecord]:
-    request = request_for(config, _cluster_of(there, candidates))
-    target = place(request._replace(holders=there.replicas), candidates)
+    request = request_for(config, _cluster_of(there, candidates))._replace(
+        holders=there.replicas, bytes_added=_added_bytes(there, config)
+    )
+    target = place(request, candidates)
     return [] if {*target} == {*there.replicas} else [_change(there, target, ReplicaCause.MOVE)]
 
 

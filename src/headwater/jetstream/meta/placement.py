@@ -55,6 +55,14 @@ class ServerState(NamedTuple):
             room = self.storage_bytes_max - max(self.storage_reserved, self.storage_used)
         return max(room, 0)
 
+    def can_reserve(self, storage: Storage, added_bytes: int) -> bool:
+        """Whether a stream that the server holds may reserve so many bytes more."""
+        if storage is Storage.MEMORY:
+            room = self.memory_bytes_max - self.memory_reserved
+        else:
+            room = self.storage_bytes_max - self.storage_reserved
+        return added_bytes <= max(room, 0)
+
     def has_tag(self, tag: str) -> bool:
         """Whether the server has a tag; case and blanks around it have no meaning."""
         return tag.strip().lower() in self.tags
@@ -96,8 +104,10 @@ class PlacementRequest(NamedTuple):
     # first ones of them that are given up soon do not claim their unique tag.
     kept: tuple[str, ...] = ()
     given_up: int = 0
-    # Servers that hold the stream: they have room for it, and are chosen first if suitable.
+    # Servers that hold the stream: they have its bytes reserved, and are chosen first if suitable.
     holders: tuple[str, ...] = ()
+    # The bytes that those need beyond what they have reserved.
+    bytes_added: int = 0
     # Servers that are not chosen.
     ignored: tuple[str, ...] = ()
 
@@ -214,7 +224,11 @@ class _Selection:
     def _has_room(self, server: ServerState) -> bool:
         request, rules = self._request, self._candidates.rules
         is_holder = server.name in request.holders
-        if not is_holder and request.bytes_max > server.available(request.storage):
+        if is_holder:
+            has_room = server.can_reserve(request.storage, request.bytes_added)
+        else:
+            has_room = request.bytes_max <= server.available(request.storage)
+        if not has_room:
             self._reasons.note(_Reasons.NO_ROOM)
             return False
         is_limited = request.is_replicated and rules.max_ha_assets > 0 and not is_holder

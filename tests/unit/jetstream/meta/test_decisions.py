@@ -209,6 +209,48 @@ def test_a_stream_whose_servers_are_all_offline_is_10118() -> None:
     assert refusal(lambda: leader.updating(description="d")) == 10118
 
 
+@pytest.mark.parametrize("replicas", [1, 3])
+@pytest.mark.parametrize(
+    ("storage", "room", "code"), [(Storage.FILE, GIB, 10047), (Storage.MEMORY, GIB // 4, 10028)]
+)
+def test_a_limit_grows_as_far_as_the_servers_of_the_stream_have_room(
+    replicas: int, storage: Storage, room: int, code: int
+) -> None:
+    leader = Leader(*SERVERS)
+    # All of the room but 100 bytes is reserved on each server.
+    leader.create("T", 2, num_replicas=3, storage=storage, max_bytes=room - 1100)
+    leader.create("S", num_replicas=replicas, storage=storage, max_bytes=1000)
+    assert refusal(lambda: leader.updating(max_bytes=1101)) == code
+    assert leader.update(max_bytes=1100).config.max_bytes == 1100
+    assert leader.update(max_bytes=-1).config.max_bytes == -1
+
+
+def test_a_limit_that_shrinks_needs_no_room() -> None:
+    leader = Leader(*SERVERS)
+    leader.create("S", num_replicas=3, max_bytes=1000)
+    for server in SERVERS:
+        leader.commit([replace(server, storage_bytes_max=500)])
+    assert leader.update(max_bytes=900, description="d").config.max_bytes == 900
+    assert refusal(lambda: leader.updating(max_bytes=901)) == 10047
+
+
+def test_a_limit_that_grows_with_a_scale_needs_room_on_all_servers() -> None:
+    leader = Leader(*SERVERS)
+    [first] = leader.create("S", max_bytes=1000).replicas
+    assert refusal(lambda: leader.updating(num_replicas=3, max_bytes=GIB + 1)) == 10047
+    small = next(server for server in SERVERS if server.name != first)
+    leader.commit([replace(small, storage_bytes_max=GIB // 2)])
+    assert refusal(lambda: leader.updating(num_replicas=3, max_bytes=GIB)) == 10005
+
+
+def test_a_move_with_a_larger_limit_leaves_servers_without_the_room() -> None:
+    leader = Leader(*SERVERS, *MORE)
+    leader.create("S", placement=Placement(tags=("ssd",)), max_bytes=1000)
+    leader.commit([replace(SERVERS[0], storage_bytes_max=GIB // 2)])
+    moved = leader.update(placement=Placement(tags=("az:a",)), max_bytes=GIB)
+    assert moved.target == ("s2",)
+
+
 def test_a_scale_up_keeps_the_servers_of_the_stream() -> None:
     leader = Leader(*SERVERS, *MORE)
     [first] = leader.create("S").replicas

@@ -46,8 +46,8 @@ from headwater.jetstream.meta.decisions import (
 from headwater.jetstream.meta.placement import Candidates, PlacementRules
 from headwater.jetstream.meta.records import INCARNATION_BYTES, AnswerTo, MetaRecord
 from headwater.jetstream.records import StreamCreated
+from headwater.jetstream.server_room import exceeded
 from headwater.server.cluster.assignment.meta_machine import MetaMachine
-from headwater.server.streams.storage.limits import exceeded
 
 _SEED_BELOW: Final = 1 << 32
 

@@ -9,8 +9,8 @@ from typing import final
 from headwater.jetstream import error_codes
 from headwater.jetstream.account import AccountLimits, JetStreamAccount
 from headwater.jetstream.config.stream_config import Storage, StreamConfig
-from headwater.jetstream.errors import ApiError, ErrorCode
-from headwater.jetstream.server_room import Usage
+from headwater.jetstream.errors import ApiError
+from headwater.jetstream.server_room import Usage, exceeded
 from headwater.server.configuration.options import GLOBAL_ACCOUNT, Options
 from headwater.server.streams.storage.resources import ResourceError, Resources
 
@@ -100,10 +100,3 @@ class ServerLimits:
             storage
         ):
             raise ApiError.of(exceeded(storage))
-
-
-def exceeded(storage: Storage) -> ErrorCode:
-    """The error for a stream that server or account have no room for."""
-    if storage is Storage.MEMORY:
-        return error_codes.MEMORY_RESOURCES_EXCEEDED
-    return error_codes.STORAGE_RESOURCES_EXCEEDED

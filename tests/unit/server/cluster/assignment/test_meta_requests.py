@@ -55,6 +55,18 @@ def test_stored_bytes_take_room_on_their_servers(storage: str, is_refused: bool)
         assert "insufficient storage" in reply["error"]["description"]
 
 
+@pytest.mark.parametrize("replicas", [1, 3])
+def test_an_update_beyond_the_room_of_the_servers_is_refused(replicas: int) -> None:
+    world = AgreeingCluster(jetstream=SMALL)
+    world.create("s1", "S", num_replicas=replicas, max_bytes=1000)
+    change = {"name": "S", "subjects": ["s.>"], "num_replicas": replicas, "max_bytes": ROOM + 1}
+    error = world.call("s1", "STREAM.UPDATE.S", change)["error"]
+    assert (error["code"], error["err_code"]) == (500, 10047)
+    assert world.call("s1", "STREAM.INFO.S")["config"]["max_bytes"] == 1000
+    grown = world.call("s1", "STREAM.UPDATE.S", change | {"max_bytes": ROOM})
+    assert grown["config"]["max_bytes"] == ROOM
+
+
 def test_a_server_that_was_not_heard_since_the_leader_began_is_not_chosen() -> None:
     world = AgreeingCluster()
     away = world.other_than(world.meta_leader)
