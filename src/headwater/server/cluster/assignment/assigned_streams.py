@@ -299,7 +299,8 @@ class AssignedStreams:
                 self._unanswered[replica.identity] = answer
         if replica.leader not in ("", self._name):
             self._unanswered_updates.pop(replica.identity, None)
-        if replica.is_leading:
+        if replica.is_leading and not self._meta.fault:
+            # The assignments of a server that has left the meta group may be out of date.
             assignment = self._meta.assignments.get(replica.account, replica.stream.name)
             if assignment is not None and assignment.incarnation == replica.identity:
                 self._configure(assignment)
@@ -322,6 +323,8 @@ class AssignedStreams:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        if self._meta.fault:
+            return
         is_on_its_way = False
         for assignment in self._meta.assignments.held_by(self._name):
             is_on_its_way |= self._change_members_of(assignment)

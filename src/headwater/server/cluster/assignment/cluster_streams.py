@@ -8,6 +8,8 @@ requests ─▶ RequestRouter ─▶ MetaRequests ─▶ MetaMachine ─▶ [met
 from collections.abc import Callable
 from typing import Protocol, final
 
+from msgspec.structs import replace
+
 from headwater.base.entropy import Entropy
 from headwater.jetstream.codec.errors import RecordError
 from headwater.jetstream.meta.assignments import StreamAssignment
@@ -144,7 +146,8 @@ class ClusterStreams:
         self.comparison = ReplicaComparison(
             described.name, driver, host.streams.replicas, scheduler, log
         )
-        self._connect(host, encode_record(described))
+        self._own = described
+        self._connect(host)
 
     def _new_lists(
         self,
@@ -187,13 +190,14 @@ class ClusterStreams:
             scheduler,
         )
 
-    def _connect(self, host: StreamHost, described: bytes) -> None:
+    def _connect(self, host: StreamHost) -> None:
         """Have streams, meta group and consensus call the parts of this one."""
         host.find_group = self.groups.find
         host.hand_over = self.handovers.hand_over_stream
         host.api.routing = self.router
         host.runners.elections = self.elections
         self.meta.elected = self.elections.meta_led
+        self.meta.left = self._meta_left
         self.assigned.meta_changed = self._meta_changed
         self.assigned.servers_changed = self._servers_changed
         self.assigned.damage_found = self.repairs.note
@@ -203,7 +207,7 @@ class ClusterStreams:
         self.meta.consensus = self._driver
         self.meta.listener = self.assigned
         notices = self._driver.notices
-        notices.register(DESCRIPTION, self._server_described, lambda: (described,))
+        notices.register(DESCRIPTION, self._server_described, lambda: (self._description(),))
         notices.register(MEMBERS, self._members_reported)
         notices.register(STREAMS, self.adoption.told)
         notices.register(DIGESTS, self.comparison.told)
@@ -247,6 +251,15 @@ class ClusterStreams:
             self._described.pop(removed, None)
             self._driver.expel(removed)
             self.usage.forget(removed)
+
+    def _description(self) -> bytes:
+        """This server as others should see it: it gets no streams without the meta group."""
+        is_jetstream = self._own.is_jetstream and not self.meta.fault
+        return encode_record(replace(self._own, is_jetstream=is_jetstream))
+
+    def _meta_left(self) -> None:
+        """Tell other servers that this one cannot be given streams until its next start."""
+        self._driver.tell_all(DESCRIPTION, self._description())
 
     def _server_described(self, peer: str, description: bytes) -> None:
         """Note the description of another server."""

@@ -3,6 +3,10 @@
 The log of the meta group is short and its state is small, so the state is written as a whole to a
 file when the log has grown. A start reads the file, and consensus applies the entries behind it.
 
+A record that this program cannot read, for example because a newer one wrote it, ends the part of
+this server in the meta group until the next start. Log and file stay as they are, and the streams
+of the server go on.
+
     file    0  magic      8
             8  version    u32
            12  (zero)     4
@@ -48,6 +52,10 @@ class MetaConsensus(Protocol):
 
     def meta_proposal_wanted(self) -> None:
         """Have `propose_gathered` called at the end of the turn."""
+        ...
+
+    def meta_failed(self, reason: str) -> None:
+        """Take no part any more in the meta group, until the next start."""
         ...
 
     def has_whole_meta(self, index: int) -> bool:
@@ -112,8 +120,8 @@ class _Sink:
 
 @final
 class MetaMachine:
-    """The assignments on this server. Opening raises StoreError: a file that cannot be read is
-    never replaced."""
+    """The assignments on this server. Opening raises StoreError for a file that is damaged: it is
+    never replaced. `fault` is the reason for which this server is not in the meta group, if any."""
 
     __slots__ = (
         "_files",
@@ -125,9 +133,11 @@ class MetaMachine:
         "consensus",
         "durable_index",
         "elected",
+        "fault",
         "is_current",
         "is_leading",
         "leader",
+        "left",
         "listener",
         "must_refill",
         "replays_to",
@@ -143,11 +153,14 @@ class MetaMachine:
         self.listener: AssignmentListener | None = None
         # Called when this server leads the meta group from now on.
         self.elected: Callable[[], object] = lambda: None
+        # Called when this server is not in the meta group any more.
+        self.left: Callable[[], object] = lambda: None
         self.leader = ""
         self.is_leading = False
         # Whether everything is applied that was committed before the present leader came. A server
         # that starts may know of fewer entries than its disk has effects of.
         self.is_current = False
+        self.fault = ""
         self.assignments, self.durable_index = self._read()
         self.applied_index = self.durable_index
         # Entries up to this index were applied by an earlier process: what they led to is here.
@@ -172,7 +185,8 @@ class MetaMachine:
         try:
             return decode_snapshot(_split(data[_HEAD.size : end])), index
         except RecordError as error:
-            raise StoreError(f"{self._path}: {error}") from error
+            self.fault = f"{self._path} cannot be read: {error}"
+            return Assignments(), index
 
     # --- proposals -----------------------------------------------------------------------------
 
@@ -200,10 +214,11 @@ class MetaMachine:
     def apply(self, entries: list[Entry]) -> int:
         """Apply committed entries. Returns the index of the last one."""
         for entry in entries:
-            is_replay = entry.index <= self.replays_to
+            records = self._decode(entry)
+            if self.fault:
+                break
             self.applied_index = entry.index
-            if entry.kind is EntryKind.DATA:
-                self._apply(entry.data, is_replay)
+            self._apply(records, entry.index <= self.replays_to)
             if entry.index == self.replays_to and self.listener is not None:
                 self.listener.state_replaced()
         self._look_for_end()
@@ -212,14 +227,30 @@ class MetaMachine:
     def _look_for_end(self) -> None:
         """Have the assignments followed as a whole when they are current."""
         is_known = self.is_current or self.applied_index < self.replays_to
-        if is_known or self.consensus is None:
+        if is_known or self.fault or self.consensus is None:
             return
         self.is_current = self.consensus.has_whole_meta(self.applied_index)
         if self.is_current and self.listener is not None:
             self.listener.state_replaced()
 
-    def _apply(self, data: bytes, is_replay: bool) -> None:
-        for record in decode_entry(data):
+    def _decode(self, entry: Entry) -> list[MetaRecord]:
+        """The records of an entry. Bytes that are no records end the part of this server."""
+        try:
+            return decode_entry(entry.data) if entry.kind is EntryKind.DATA else []
+        except RecordError as error:
+            self._leave(f"entry {entry.index} cannot be read: {error}")
+            if self.consensus is not None:
+                self.consensus.meta_failed(self.fault)
+            return []
+
+    def _leave(self, reason: str) -> None:
+        """Follow no leader any more, and do not lead."""
+        self.fault = reason
+        self.role_changed("", False)
+        self.left()
+
+    def _apply(self, records: list[MetaRecord], is_replay: bool) -> None:
+        for record in records:
             change = self.assignments.apply(record)
             if self.listener is not None and not is_replay:
                 self.listener.record_applied(record, change)
@@ -239,7 +270,9 @@ class MetaMachine:
 
     def make_durable(self) -> None:
         """Write the whole state to its file. A file that cannot be written leaves the log as it
-        is."""
+        is, and so does a state that is not whole."""
+        if self.fault:
+            return
         try:
             self._write(encode_snapshot(self.assignments), self.applied_index)
         except StoreError:
@@ -274,13 +307,19 @@ class MetaMachine:
         return self._sink
 
     def install(self, index: int) -> None:
-        """Put the assignments of the leader in force, durably. Raises StoreError."""
+        """Put the assignments of the leader in force, durably. Raises StoreError, and then this
+        server is not in the meta group any more."""
         chunks, self._sink = self._sink.chunks, _Sink()
         try:
             assignments = decode_snapshot(chunks)
+            self._write(iter(chunks), index)
         except (RecordError, PeerError) as error:
-            raise StoreError(f"the assignments of the leader cannot be read: {error}") from error
-        self._write(iter(chunks), index)
+            reason = f"the assignments of the leader cannot be read: {error}"
+            self._leave(reason)
+            raise StoreError(reason) from error
+        except StoreError as error:
+            self._leave(str(error))
+            raise
         self.assignments, self.applied_index = assignments, index
         if self.listener is not None:
             self.listener.state_replaced()

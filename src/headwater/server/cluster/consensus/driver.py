@@ -382,6 +382,9 @@ class ConsensusDriver:
     def _join(self, birth: Birth) -> None:
         """Take part in the meta group of the cluster."""
         self._meta = birth.identity
+        if self._meta_machine.fault:
+            self.meta_failed(self._meta_machine.fault)
+            return
         if birth.identity in self._logs:
             log = self._logs[birth.identity]
             saved = saved_state(log, self._meta_machine.applied_index)
@@ -449,7 +452,6 @@ class ConsensusDriver:
             self.tell_all(DOUBTS, encode_doubts(self._doubts.own))
         if not self._doubts.own:
             return None
-
         due, deadline_ns = self._doubts.due(
             self._groups.membership_without_leader, self.is_alive, now_ns
         )
@@ -612,10 +614,16 @@ class ConsensusDriver:
 
     def machine_failed(self, identity: bytes, reason: str) -> None:
         """Take no part any more in a group whose state cannot be written, until the next start."""
-        self._log.error(f"Group {identity.hex()} is stopped on this server: {reason}")
+        name = "The meta group" if identity == self._meta else f"Group {identity.hex()}"
+        self._log.error(f"{name} is stopped on this server: {reason}")
         if self._groups.node(identity) is not None:
             self._groups.remove(identity, self._clock.monotonic_ns())
         self._plan_turn()
+
+    def meta_failed(self, reason: str) -> None:
+        """Take no part any more in the meta group, until the next start. Streams go on."""
+        if self._meta is not None:
+            self.machine_failed(self._meta, reason)
 
     def applied_to(self, identity: bytes, index: int) -> None:
         """Note that a state machine has applied entries that `apply` had begun."""

@@ -115,15 +115,21 @@ class MetaGroupMachine(GroupMachine, Protocol):
     # Entries up to this index were applied by an earlier process of this server.
     replays_to: int
 
+    @property
+    def fault(self) -> str:
+        """The reason for which this server takes no part in the group; empty if it does."""
+        ...
+
 
 @final
 class NoState:
     """The machine of a group whose log holds members and nothing else."""
 
-    __slots__ = ("applied_index", "durable_index", "held", "must_refill", "replays_to")
+    __slots__ = ("applied_index", "durable_index", "fault", "held", "must_refill", "replays_to")
 
     def __init__(self) -> None:
         self.held = b""
+        self.fault = ""
         self.applied_index = 0
         self.durable_index = 0
         self.must_refill = False
