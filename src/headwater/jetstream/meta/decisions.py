@@ -42,8 +42,9 @@ from headwater.jetstream.meta.records import (
 from headwater.jetstream.records import StreamCreated
 from headwater.jetstream.server_room import exceeded
 
-REPAIRS_MAX: Final = 256
-"""The number of streams that one entry repairs; the next one repairs the others."""
+STREAMS_MAX: Final = 256
+"""The number of streams that one entry repairs, evacuates or purges; the next one has the
+others."""
 
 
 class ServerHealth(NamedTuple):
@@ -95,6 +96,30 @@ def candidates_of(
             )
         )
     return Candidates(states, rules, seed)
+
+
+def _after_change(
+    candidates: Candidates, there: StreamAssignment, change: ReplicasChanged
+) -> Candidates:
+    """The servers as the next decision of the same entry has to see them."""
+    holders = [server for server in there.servers if server not in change.removed]
+    holders += [server for server in change.replicas if server not in holders]
+    reserved = max(there.config.max_bytes, 0)
+    is_memory = there.config.storage is Storage.MEMORY
+    states: list[ServerState] = []
+    for state in candidates.servers:
+        was, will = state.name in there.servers, state.name in holders
+        added = (will - was) * reserved
+        was_ha, will_be_ha = was and len(there.servers) > 1, will and len(holders) > 1
+        states.append(
+            state._replace(
+                memory_reserved=state.memory_reserved + added * is_memory,
+                storage_reserved=state.storage_reserved + added * (not is_memory),
+                streams=state.streams + will - was,
+                ha_assets=state.ha_assets + will_be_ha - was_ha,
+            )
+        )
+    return candidates._replace(servers=states)
 
 
 # --- streams -----------------------------------------------------------------------------------
@@ -345,6 +370,12 @@ def decide_peer_remove(
     An online server stays until the others have caught up: evacuation and removal are one.
     """
     there = _existing(assignments, account, name)
+    return [_peer_removed(there, server, candidates, answer)]
+
+
+def _peer_removed(
+    there: StreamAssignment, server: str, candidates: Candidates, answer: AnswerTo | None = None
+) -> ReplicasChanged:
     if server not in there.servers:
         raise ApiError.of(error_codes.CLUSTER_PEER_NOT_MEMBER)
     retained = tuple(each for each in there.target if each != server)
@@ -360,23 +391,28 @@ def decide_peer_remove(
     if len(target) < there.config.num_replicas or (target == there.target and not is_gone):
         raise ApiError.of(error_codes.PEER_REMAP)
     removed = (server,) if is_gone else ()
-    return [_change(there, target, ReplicaCause.REPAIR, removed, answer)]
+    return _change(there, target, ReplicaCause.REPAIR, removed, answer)
 
 
 def decide_evacuate(
-    assignments: Assignments, server: str, candidates: Candidates
+    assignments: Assignments,
+    server: str,
+    streams: Iterable[StreamAssignment],
+    candidates: Candidates,
 ) -> list[MetaRecord]:
-    """The replacement of a server in all its streams, as far as others have room for them."""
+    """The replacement of a server in some streams, as far as others have room for them."""
     records: list[MetaRecord] = []
-    for there in assignments.foreseen_streams():
-        if server in there.servers:
-            try:
-                records += decide_peer_remove(
-                    assignments, there.account, there.name, server, candidates
-                )
-            except ApiError:
-                # The stream stays where it is.
-                continue
+    for stream in streams:
+        there = assignments.foreseen(stream.account, stream.name)
+        if there is None:
+            continue
+        try:
+            change = _peer_removed(there, server, candidates)
+        except ApiError:
+            # The stream stays where it is.
+            continue
+        records.append(change)
+        candidates = _after_change(candidates, there, change)
     return records
 
 
@@ -432,7 +468,8 @@ def decide_repairs(assignments: Assignments, candidates: Candidates) -> list[Met
         repaired = _repaired(there, servers, candidates)
         if repaired is not None:
             records.append(repaired)
-            if len(records) == REPAIRS_MAX:
+            candidates = _after_change(candidates, there, repaired)
+            if len(records) == STREAMS_MAX:
                 break
     return records
 

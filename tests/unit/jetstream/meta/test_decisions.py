@@ -3,6 +3,7 @@
 The codes were read off three nats-server 2.15.1 in a cluster, to which the same requests were sent.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -16,7 +17,7 @@ from headwater.jetstream.config.stream_config import Placement, Storage, StreamC
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.meta.assignments import Assignments, StreamAssignment
 from headwater.jetstream.meta.decisions import (
-    REPAIRS_MAX,
+    STREAMS_MAX,
     ServerHealth,
     candidates_of,
     decide_adopt,
@@ -24,6 +25,7 @@ from headwater.jetstream.meta.decisions import (
     decide_create,
     decide_delete,
     decide_describe,
+    decide_evacuate,
     decide_move,
     decide_peer_remove,
     decide_repairs,
@@ -100,6 +102,14 @@ class Leader:
     def remove_peer(self, server: str) -> StreamAssignment:
         self.commit(decide_peer_remove(self.assignments, "A", "S", server, self.candidates))
         return self.stream()
+
+    def evacuate(self, server: str) -> None:
+        there = self.assignments.held_by(server)
+        self.commit(decide_evacuate(self.assignments, server, there, self.candidates))
+
+    def held(self) -> Counter[str]:
+        """The numbers of streams that the servers are to have."""
+        return Counter(server for stream in self.assignments for server in stream.target)
 
     def remove_server(self, server: str) -> None:
         self.commit(decide_server_remove(self.assignments, server))
@@ -467,13 +477,82 @@ def test_a_move_whose_target_is_removed_ends_elsewhere_or_where_it_began() -> No
 
 def test_repairs_come_in_entries_of_bounded_size() -> None:
     leader = Leader(*SERVERS)
-    for number in range(REPAIRS_MAX + 1):
+    for number in range(STREAMS_MAX + 1):
         leader.create(f"S{number}", number, num_replicas=3)
     leader.commit(decide_server_remove(leader.assignments, "s2"))
     first = decide_repairs(leader.assignments, leader.candidates)
-    assert len(first) == REPAIRS_MAX
+    assert len(first) == STREAMS_MAX
     leader.commit(first)
     assert len(decide_repairs(leader.assignments, leader.candidates)) == 1
+
+
+def evacuated(leader: Leader) -> None:
+    leader.evacuate("s1")
+
+
+def removed(leader: Leader) -> None:
+    leader.remove_server("s1")
+
+
+LEAVING = pytest.mark.parametrize("leave", [evacuated, removed])
+
+
+@LEAVING
+def test_streams_of_one_entry_count_for_each_other(leave: Callable[[Leader], None]) -> None:
+    leader = Leader(*SERVERS, *MORE)
+    for number in range(12):
+        leader.create(f"S{number}", number, num_replicas=3)
+    leader.rules = PlacementRules(max_ha_assets=9)
+    leave(leader)
+    assert leader.held() == dict.fromkeys(("s2", "s3", "s4", "s5"), 9)
+
+
+@pytest.mark.parametrize(
+    ("storage", "room"), [(Storage.FILE, GIB), (Storage.MEMORY, GIB // 4)], ids=str
+)
+@LEAVING
+def test_bytes_of_one_entry_count_for_each_other(
+    leave: Callable[[Leader], None], storage: Storage, room: int
+) -> None:
+    leader = Leader(*SERVERS)
+    for number in range(6):
+        leader.create(f"S{number}", number, num_replicas=3, storage=storage, max_bytes=room // 6)
+    leader.commit([replace(MORE[0], storage_bytes_max=GIB // 2, memory_bytes_max=GIB // 8)])
+    leader.health["s4"] = ServerHealth()
+    leave(leader)
+    assert leader.held()["s4"] == 3
+
+
+def test_an_evacuation_passes_over_streams_that_are_gone() -> None:
+    leader = Leader(*SERVERS, *MORE)
+    there = leader.create("S", num_replicas=5)
+    leader.commit(decide_delete(leader.assignments, "A", "S"))
+    assert decide_evacuate(leader.assignments, "s1", [there], leader.candidates) == []
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from((1, 2, 3)), st.sampled_from((-1, 100)), st.booleans()),
+        max_size=8,
+    ),
+    st.booleans(),
+)
+def test_each_decision_of_an_entry_sees_the_servers_as_the_last_one_leaves_them(
+    streams: list[tuple[int, int, bool]], is_lost: bool
+) -> None:
+    """One entry for all streams has the servers that an entry for each of them would have."""
+    together, apart = (Leader(*SERVERS, *MORE) for _ in range(2))
+    for leader in (together, apart):
+        for number, (replicas, size, is_memory) in enumerate(streams):
+            storage = Storage.MEMORY if is_memory else Storage.FILE
+            shape = {"num_replicas": replicas, "max_bytes": size, "storage": storage}
+            leader.create(f"S{number}", number, **shape)
+        if is_lost:
+            leader.lose("s1")
+    together.evacuate("s1")
+    for stream in apart.assignments.held_by("s1"):
+        apart.commit(decide_evacuate(apart.assignments, "s1", [stream], apart.candidates))
+    assert together.assignments.dump() == apart.assignments.dump()
 
 
 def test_a_server_is_described_when_it_is_news() -> None:

@@ -126,7 +126,7 @@ class ClusterStreams:
             self.assigned.leader_of,
         )
         self.handovers = Handovers(described.name, meta, driver, self.requests.candidates)
-        self.system = self._new_system(host)
+        self.system = self._new_system(host, scheduler)
         self.router = self._new_router(described.name, host, links, scheduler)
         self.groups = GroupStates(
             described.cluster,
@@ -162,7 +162,7 @@ class ClusterStreams:
             described, host, self.meta, leader_of, is_alive, links, entropy, scheduler
         )
 
-    def _new_system(self, host: StreamHost) -> SystemRequests:
+    def _new_system(self, host: StreamHost, scheduler: Scheduler) -> SystemRequests:
         accounts = self._accounts
         return SystemRequests(
             self.meta,
@@ -170,6 +170,7 @@ class ClusterStreams:
             self.requests.candidates,
             lambda account: accounts.get(account) is not None,
             lambda: host.is_strict,
+            scheduler,
         )
 
     def _new_router(
@@ -229,7 +230,8 @@ class ClusterStreams:
         self.adoption.stop()
 
     def _meta_changed(self) -> None:
-        """Describe servers to the meta group, repair streams, and decide requests that wait."""
+        """Describe servers to the meta group, repair and evacuate streams, and decide requests that
+        wait."""
         assignments = self.meta.assignments
         if self.meta.is_leading and not assignments.has_in_flight:
             for described in self._described.values():
@@ -238,6 +240,7 @@ class ClusterStreams:
                 repairs = decide_repairs(assignments, self.requests.candidates())
                 self._may_lack_servers = bool(repairs)
                 self.meta.propose(repairs)
+        self.system.decide_round()
         self.requests.decide_waiting()
 
     def _servers_changed(self, removed: str) -> None:

@@ -1,9 +1,14 @@
 """Requests of the system account, about servers and about the streams of all accounts.
 
 The leader of the meta group answers them. Without a leader nobody does, as in nats-server.
+
+A request for all streams of a server or of an account is carried out in rounds of so many streams,
+one entry each: the next round is decided when the one before it is applied. A leader that loses the
+meta group leaves the rest undone.
 """
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple, TypeVar, final
 
 import msgspec
@@ -27,7 +32,9 @@ from headwater.jetstream.api.documents import (
 )
 from headwater.jetstream.api.streams import is_empty_request
 from headwater.jetstream.errors import ApiError
+from headwater.jetstream.meta.assignments import StreamAssignment
 from headwater.jetstream.meta.decisions import (
+    STREAMS_MAX,
     decide_cancel_move,
     decide_delete,
     decide_evacuate,
@@ -37,6 +44,7 @@ from headwater.jetstream.meta.decisions import (
 from headwater.jetstream.meta.placement import Candidates
 from headwater.jetstream.meta.records import AnswerTo, MetaRecord
 from headwater.jetstream.request_bodies import read_request
+from headwater.runtime.environment import Scheduler
 from headwater.server.cluster.assignment.handovers import Handovers
 from headwater.server.cluster.assignment.meta_machine import MetaMachine
 
@@ -66,6 +74,13 @@ class SystemCall(NamedTuple):
     words: int = 0
 
 
+class _Rounds(NamedTuple):
+    """A request for many streams: the decision of a round, and the streams of later ones."""
+
+    decide: Callable[[list[StreamAssignment]], list[MetaRecord]]
+    streams: deque[StreamAssignment]
+
+
 @final
 class SystemRequests:
     """Decides requests of the system account on the leader of the meta group.
@@ -74,7 +89,15 @@ class SystemRequests:
     are refused.
     """
 
-    __slots__ = ("_candidates", "_handovers", "_has_account", "_is_strict", "_meta")
+    __slots__ = (
+        "_candidates",
+        "_handovers",
+        "_has_account",
+        "_is_strict",
+        "_meta",
+        "_rounds",
+        "_scheduler",
+    )
 
     def __init__(
         self,
@@ -83,12 +106,16 @@ class SystemRequests:
         candidates: Callable[[], Candidates],
         has_account: Callable[[str], bool],
         is_strict: Callable[[], bool],
+        scheduler: Scheduler,
     ) -> None:
         self._meta = meta
         self._handovers = handovers
         self._candidates = candidates
         self._has_account = has_account
         self._is_strict = is_strict
+        self._scheduler = scheduler
+        # What is asked for servers and accounts that have streams: each once.
+        self._rounds: dict[tuple[str, str], _Rounds] = {}
 
     def request(self, call: SystemCall, asked: SystemRequest, requires_more: bool) -> None:
         """Answer a request, or propose the records that lead to its answer."""
@@ -103,6 +130,35 @@ class SystemRequests:
 
     def _read(self, body: bytes, kind: type[T]) -> T:
         return read_request(body, kind, self._is_strict())
+
+    # --- requests for many streams -------------------------------------------------------------
+
+    def _begin(
+        self,
+        call: str,
+        name: str,
+        decide: Callable[[list[StreamAssignment]], list[MetaRecord]],
+        streams: Iterable[StreamAssignment],
+    ) -> None:
+        """Carry a request for streams out in rounds; one for the same name begins again."""
+        self._rounds[call, name] = _Rounds(decide, deque(streams))
+        self._scheduler.call_later(0.0, self.decide_round)
+
+    def decide_round(self) -> None:
+        """Decide for some more streams, unless records are in flight."""
+        if not self._meta.is_leading:
+            self._rounds.clear()
+        if not self._rounds or self._meta.assignments.has_in_flight:
+            return
+        key, rounds = next(iter(self._rounds.items()))
+        left = rounds.streams
+        records = rounds.decide([left.popleft() for _ in range(min(len(left), STREAMS_MAX))])
+        if not left:
+            del self._rounds[key]
+        self._meta.propose(records)
+        if not records and self._rounds:
+            # No application of records leads to the next round.
+            self._scheduler.call_later(0.0, self.decide_round)
 
     # --- decisions -----------------------------------------------------------------------------
 
@@ -131,9 +187,15 @@ class SystemRequests:
 
     def _evacuate_server(self, asked: SystemRequest) -> list[MetaRecord]:
         server = self._named_server(asked)
-        records = decide_evacuate(self._meta.assignments, server, self._candidates())
+        meta, streams = self._meta, self._meta.assignments.foreseen_streams()
+        self._begin(
+            "evacuate",
+            server,
+            lambda some: decide_evacuate(meta.assignments, server, some, self._candidates()),
+            [stream for stream in streams if server in stream.servers],
+        )
         asked.reply(ServerEvacuateResponse(success=True))
-        return records
+        return []
 
     def _move(self, asked: SystemRequest) -> list[MetaRecord]:
         wanted = self._read(asked.body, MoveRequest)
@@ -163,12 +225,23 @@ class SystemRequests:
         if "/" in account or "\\" in account:
             text = "account name can not contain path separators"
             raise ApiError.of(error_codes.STREAM_GENERAL_ERROR, err=text)
-        assignments = self._meta.assignments
-        records: list[MetaRecord] = []
-        for stream in assignments.foreseen_streams():
-            if stream.account == account:
-                records += decide_delete(assignments, account, stream.name)
+        streams = self._meta.assignments.foreseen_streams()
+        self._begin(
+            "purge",
+            account,
+            self._deletions,
+            [stream for stream in streams if stream.account == account],
+        )
         asked.reply(AccountPurgeResponse(initiated=True))
+        return []
+
+    def _deletions(self, streams: list[StreamAssignment]) -> list[MetaRecord]:
+        """The deletions of those streams that are still there."""
+        assignments, records = self._meta.assignments, list[MetaRecord]()
+        for stream in streams:
+            there = assignments.foreseen(stream.account, stream.name)
+            if there is not None and there.incarnation == stream.incarnation:
+                records += decide_delete(assignments, stream.account, stream.name)
         return records
 
 

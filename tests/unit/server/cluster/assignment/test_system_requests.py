@@ -6,6 +6,9 @@ import pytest
 
 from headwater.jetstream.account import AccountLimits
 from headwater.jetstream.api.cluster_documents import peer_id
+from headwater.jetstream.meta.records import MetaRecord, ReplicasChanged, StreamUnassigned
+from headwater.server.cluster.assignment import system_requests
+from headwater.server.cluster.assignment.meta_machine import MetaMachine
 from headwater.server.cluster.assignment.system_requests import SYSTEM_CALLS, find_system_call
 from headwater.server.configuration.options import AccountOptions, UserOptions
 from tests.kit.agreeing_cluster import AgreeingCluster
@@ -169,3 +172,57 @@ def test_all_streams_of_an_account_are_purged(world: AgreeingCluster) -> None:
     world.quiet()
     assert world.call("s2", "STREAM.NAMES")["total"] == 0
     assert ask(world, "ACCOUNT.PURGE.A\\B")["error"]["err_code"] == 10051
+
+
+@pytest.fixture
+def entries(monkeypatch: pytest.MonkeyPatch) -> list[list[type[MetaRecord]]]:
+    """The kinds of the records of each entry, with three streams in one."""
+    found: list[list[type[MetaRecord]]] = []
+    propose = MetaMachine.propose
+
+    def noting(machine: MetaMachine, records: list[MetaRecord]) -> None:
+        found.append([type(record) for record in records])
+        propose(machine, records)
+
+    monkeypatch.setattr(MetaMachine, "propose", noting)
+    monkeypatch.setattr(system_requests, "STREAMS_MAX", 3)
+    return found
+
+
+def sizes(entries: list[list[type[MetaRecord]]], kind: type[MetaRecord]) -> list[int]:
+    """The numbers of records of a kind in the entries that have some."""
+    counts = [entry.count(kind) for entry in entries]
+    return [count for count in counts if count]
+
+
+def test_a_purge_of_many_streams_is_several_entries(
+    world: AgreeingCluster, entries: list[list[type[MetaRecord]]]
+) -> None:
+    for number in range(8):
+        world.create("s1", f"S{number}", num_replicas=1)
+    assert ask(world, "ACCOUNT.PURGE.A")["initiated"]
+    world.quiet()
+    assert sizes(entries, StreamUnassigned) == [3, 3, 2]
+    assert world.call("s2", "STREAM.NAMES")["total"] == 0
+
+
+def test_an_evacuation_of_many_streams_is_several_entries(
+    entries: list[list[type[MetaRecord]]],
+) -> None:
+    world = AgreeingCluster(4, accounts=ACCOUNTS, no_auth_user="a")
+    for number in range(9):
+        # Each stream is on all servers, until there is a place for those of one.
+        world.create("s1", f"S{number}", num_replicas=4 if number < 3 else 3)
+    held = dict.fromkeys(world.nodes, 0)
+    for number in range(3, 9):
+        for server in servers_of(world.call("s1", f"STREAM.INFO.S{number}")):
+            held[server] += 1
+    gone = max(held, key=lambda server: (server != world.meta_leader, held[server]))
+    entries.clear()
+    assert ask(world, "SERVER.EVACUATE", {"peer": gone})["success"]
+    world.quiet(12.0)
+    # A round whose streams have no other place leads to the next one.
+    assert sum(sizes(entries, ReplicasChanged)) == held[gone]
+    assert max(sizes(entries, ReplicasChanged)) <= 3
+    for number in range(3, 9):
+        assert gone not in servers_of(world.call("s1", f"STREAM.INFO.S{number}"))
