@@ -224,16 +224,24 @@ class RequestRouter:
 
     def _try_again(self, call: Call, tries: int) -> None:
         """Route a call once more in a moment, unless that was done often enough."""
+        self._later(call, tries, lambda: self._route_or_answer(call, tries - 1))
 
-        def again() -> None:
+    def _route_or_answer(self, call: Call, tries: int) -> None:
+        if not self._route(call, tries):
+            self._api.answer_here(call)
+
+    def _later(self, call: Call, tries: int, again: Callable[[], object]) -> None:
+        """Do something for a call in a moment, unless no try is left or many calls wait."""
+
+        def run() -> None:
             self._tried -= 1
-            if not self._api.is_stopped and not self._route(call, tries - 1):
-                self._api.answer_here(call)
+            if not self._api.is_stopped:
+                again()
 
         is_small = len(call.payload) <= TRIED_BYTES_MAX
         if tries > 0 and is_small and self._tried < TRIED_MAX:
             self._tried += 1
-            self._scheduler.call_later(TRY_S, again)
+            self._scheduler.call_later(TRY_S, run)
 
     def _to_meta_leader(self, call: Call, operation: Operation[StreamApi]) -> bool:
         """Have the leader of the meta group answer. Returns False if it is this server."""
@@ -263,37 +271,48 @@ class RequestRouter:
             request,
             self._answer_to(call, body),
             lambda response: self._api.deliver(call, body, response),
-            lambda there: self._pass_on(call, there),
+            lambda there: self._pass_on(call, there, TRIES),
         )
         self._requests.request(asked)
         return True
 
-    def _pass_on(self, call: Call, there: StreamAssignment) -> None:
-        """Have the leader of a stream answer a call that the meta group has no change for."""
+    def _pass_on(self, call: Call, there: StreamAssignment, tries: int) -> None:
+        """Have the leader of a stream answer a call that the meta group has no change for. Without
+        a leader it is tried again."""
         leader = self._leader_of(there)
-        if leader == self._name:
-            if self._is_led_here(there):
-                self._api.answer_here(call)
-        elif leader:
+        if leader == self._name and self._is_led_here(there):
+            self._api.answer_here(call)
+        elif leader in ("", self._name):
+            self._later(call, tries, lambda: self._pass_on_again(call, there, tries - 1))
+        elif self._meta.is_leading:
             self._forward(leader, call)
+
+    def _pass_on_again(self, call: Call, there: StreamAssignment, tries: int) -> None:
+        now = self._meta.assignments.get(there.account, there.name)
+        if now is not None and now.incarnation == there.incarnation:
+            self._pass_on(call, now, tries)
+        else:
+            # The stream is gone: the call may create it.
+            self._route_or_answer(call, tries)
 
     def forwarded(self, call: Call) -> None:
         """Answer a call that another server has forwarded, if this one is responsible for it."""
         if self._is_system(call.account):
             self.route_system(call)
-        elif self._is_passed_on(call) or not self.route(call):
-            self._api.answer_here(call)
+            return
+        there = self._passed_on(call)
+        if there is not None and self._leader_of(there) == self._name:
+            self._pass_on(call, there, TRIES)
+        else:
+            self._route_or_answer(call, TRIES)
 
-    def _is_passed_on(self, call: Call) -> bool:
-        """Whether a call creates a stream that is led here: the leader of the meta group found it.
-
-        A stream that is not assigned must never be created by one server.
-        """
+    def _passed_on(self, call: Call) -> StreamAssignment | None:
+        """The stream that a call would create if it were not there: the leader of the meta group
+        found it. A stream that is not assigned must never be created by one server."""
         name = call.subject[len(API_PREFIX) :].decode(errors="surrogateescape")
         if self._meta.is_leading or not name.startswith(_CREATE):
-            return False
-        there = self._meta.assignments.get(call.account.name, name[len(_CREATE) :])
-        return there is not None and self._is_led_here(there)
+            return None
+        return self._meta.assignments.get(call.account.name, name[len(_CREATE) :])
 
     # --- frames --------------------------------------------------------------------------------
 

@@ -1,8 +1,11 @@
 """The server that answers a call of the API, and the answers where there is none."""
 
+import json
+
 import pytest
 
 from tests.kit.agreeing_cluster import AgreeingCluster
+from tests.kit.consumer_world import frames_in
 
 
 def test_every_server_answers_once_for_every_stream() -> None:
@@ -67,6 +70,56 @@ def test_a_call_during_an_election_is_answered_when_it_is_over() -> None:
     world.stop(leader)
     (reply,) = world.answers(asker, "STREAM.INFO.S", b"")
     assert reply["cluster"]["leader"] != leader
+
+
+@pytest.mark.parametrize("through_meta_leader", [True, False])
+def test_a_create_that_is_repeated_during_an_election_is_answered_when_it_is_over(
+    through_meta_leader: bool,
+) -> None:
+    world = AgreeingCluster()
+    leader = world.other_than(world.meta_leader)
+    if world.create("s1", "S")["cluster"]["leader"] != leader:
+        world.call("s1", "STREAM.LEADER.STEPDOWN.S", {"placement": {"preferred": leader}})
+    other = world.other_than(leader, world.meta_leader)
+    asker = world.client(world.meta_leader if through_meta_leader else other)
+    world.stop(leader)
+    config = {"name": "S", "subjects": ["s.>"], "num_replicas": 3}
+    (reply,) = world.answers(asker, "STREAM.CREATE.S", json.dumps(config).encode())
+    assert reply["cluster"]["leader"] != leader
+    assert reply["config"]["name"] == "S"
+
+
+@pytest.fixture
+def stalled() -> AgreeingCluster:
+    """Five servers, of which two are gone, and with them the quorum of the stream S."""
+    world = AgreeingCluster(5)
+    cluster = world.create("s1", "S")["cluster"]
+    held = [cluster["leader"], *(each["name"] for each in cluster["replicas"])]
+    for name in [each for each in held if each != world.meta_leader][:2]:
+        world.stop(name)
+    world.quiet()
+    return world
+
+
+def test_a_create_of_a_stream_without_a_quorum_is_not_kept(stalled: AgreeingCluster) -> None:
+    asked = stalled.meta_leader
+    config = {"name": "S", "subjects": ["s.>"], "num_replicas": 3}
+    assert stalled.replies(asked, "STREAM.CREATE.S", config) == []
+    streams = stalled.nodes[asked].cluster_streams
+    assert streams is not None
+    assert streams.router.waiting == 0
+
+
+def test_a_create_that_waits_creates_a_stream_that_was_deleted(stalled: AgreeingCluster) -> None:
+    config = json.dumps({"name": "S", "subjects": ["s.>"], "num_replicas": 3}).encode()
+    asker = stalled.client(stalled.meta_leader)
+    asker.take()
+    line = b"SUB i 1\r\nPUB $JS.API.STREAM.CREATE.S i %d\r\n%b\r\n" % (len(config), config)
+    asker.send(line)
+    stalled.quiet(0.3)
+    stalled.replies(stalled.meta_leader, "STREAM.DELETE.S")
+    (frame,) = frames_in(asker.take())
+    assert json.loads(frame.payload)["cluster"]["leader"] in stalled.nodes
 
 
 def test_calls_to_a_stream_without_a_quorum_are_not_kept() -> None:
