@@ -5,8 +5,8 @@
 
 The requests of the origin to confirm what has arrived are answered when it is applied. So the
 window of its flow control bounds what is on the way, and a stream that stores slowly slows its own
-copy alone. A new request waits until nothing of the last one is on the way: it begins where the
-stream then is.
+copy alone. A new request waits until nothing of the last one is on the way, also if a runner that
+this one has replaced has sent it: the request begins where the stream then is.
 """
 
 from collections import deque
@@ -36,6 +36,7 @@ from headwater.jetstream.streams.origin_positions import Position
 from headwater.server.core.client import Client, Inlet, Subscription
 from headwater.server.core.ingest import Ingest
 from headwater.server.streams.copying.room import CopyRoom, Target
+from headwater.server.streams.copying.transit import Transit
 from headwater.server.streams.requests import Request
 from headwater.store.errors import StoreError
 
@@ -67,7 +68,6 @@ class OriginRunner:
     """One origin of a stream that is led here, until `close`."""
 
     __slots__ = (
-        "_asks_later",
         "_confirms",
         "_gathered",
         "_has_caught_up",
@@ -76,16 +76,19 @@ class OriginRunner:
         "_is_closed",
         "_is_taking",
         "_machine",
-        "_on_the_way",
         "_reply",
         "_room",
         "_round",
         "_target",
+        "_transit",
     )
 
-    def __init__(self, room: CopyRoom, target: Target, origin: Origin) -> None:
+    def __init__(self, room: CopyRoom, target: Target, origin: Origin, transit: Transit) -> None:
+        """`transit` has the parts of runners that this one replaces."""
         self._room = room
         self._target = target
+        # Parts that the stream has neither applied nor refused.
+        self._transit = transit
         position = target.stream.positions.of(origin.index_name)
         self._machine = CopyMachine(origin, room.entropy, room.now_ns(), position)
         self._ingest = Ingest(self)
@@ -94,14 +97,11 @@ class OriginRunner:
         # The subscriptions for messages, and for the answer to a request.
         self._inbox: Subscription | None = None
         self._reply: Subscription | None = None
-        # Parts that the stream has neither applied nor refused, and requests to confirm behind
-        # them: each with the number of parts that have to be applied first.
-        self._on_the_way = 0
+        # Requests to confirm what has arrived: each with the number of parts that have to be applied
+        # first.
         self._confirms: deque[tuple[int, Confirm]] = deque()
         # A part of an earlier round is not stored any more.
         self._round = 0
-        # Whether a request is to be sent as soon as nothing is on the way.
-        self._asks_later = False
         # Whether the stream has had nearly all messages of the origin.
         self._has_caught_up = False
         self._is_closed = False
@@ -122,6 +122,7 @@ class OriginRunner:
         self._is_closed = True
         self._round += 1
         self._confirms.clear()
+        self._transit.wait_no_more()
         self._end_inbox()
         self._end_reply()
         self._room.timers.cancel(self)
@@ -140,7 +141,7 @@ class OriginRunner:
         return self._has_caught_up
 
     def _note_caught_up(self) -> None:
-        if not self._on_the_way and self._machine.is_nearly_caught_up:
+        if not self._transit.count and self._machine.is_nearly_caught_up:
             self._has_caught_up = True
 
     # --- requests ------------------------------------------------------------------------------
@@ -154,7 +155,7 @@ class OriginRunner:
         if machine.phase is Phase.WAITING:
             self._begin_round()
         if wants:
-            self._ask_when_free()
+            self._transit.when_empty(self._ask_when_free)
         else:
             self._plan()
 
@@ -166,10 +167,6 @@ class OriginRunner:
         self._end_reply()
 
     def _ask_when_free(self) -> None:
-        if self._on_the_way:
-            self._asks_later = True
-            return
-        self._asks_later = False
         self._target.when_free(self._ask)
 
     def _ask(self) -> None:
@@ -321,7 +318,7 @@ class OriginRunner:
         self._target.request(Request(deciding, part.refused, adds_messages=True))
 
     def _begin_part(self) -> _Part:
-        self._on_the_way += 1
+        self._transit.begin_part()
         return _Part(self, self._round)
 
     def _can_store(self) -> bool:
@@ -353,7 +350,6 @@ class OriginRunner:
 
     def part_applied(self) -> None:
         """Note that the stream has stored the oldest part, or has no use for it any more."""
-        self._on_the_way -= 1
         confirms = self._confirms
         for _ in range(len(confirms)):
             left, confirm = confirms.popleft()
@@ -361,8 +357,7 @@ class OriginRunner:
                 confirms.append((left - 1, confirm))
             else:
                 self._confirm(confirm)
-        if self._asks_later and not self._on_the_way:
-            self._ask_when_free()
+        self._transit.end_part()
         if not self._has_caught_up:
             self._note_caught_up()
 
@@ -382,8 +377,8 @@ class OriginRunner:
         self._plan()
 
     def _confirm_later(self, confirm: Confirm) -> None:
-        if self._on_the_way:
-            self._confirms.append((self._on_the_way, confirm))
+        if self._transit.count:
+            self._confirms.append((self._transit.count, confirm))
         else:
             self._confirm(confirm)
 

@@ -4,17 +4,18 @@ from typing import final
 
 from headwater.jetstream.api.keepers import CopyInfo
 from headwater.jetstream.config.stream_config import StreamConfig, origin_read_by
-from headwater.jetstream.copying.origins import Home, origins_of
+from headwater.jetstream.copying.origins import Home, Origin, origins_of
 from headwater.jetstream.streams.stream import Stream
 from headwater.server.streams.copying.origin_runner import OriginRunner
 from headwater.server.streams.copying.room import CopyRoom, Target
+from headwater.server.streams.copying.transit import Transit
 
 
 @final
 class StreamCopies:
     """The copies of one stream, until `close`."""
 
-    __slots__ = ("_answers_for", "_config", "_home", "_room", "_runners", "_target")
+    __slots__ = ("_answers_for", "_config", "_home", "_room", "_runners", "_target", "_transits")
 
     def __init__(self, room: CopyRoom, target: Target) -> None:
         self._room = room
@@ -24,6 +25,8 @@ class StreamCopies:
         # The origin whose direct reads a mirror answers; empty if it answers none.
         self._answers_for = ""
         self._runners: list[OriginRunner] = []
+        # By the index names of origins that are copied, or were while a part was on its way.
+        self._transits: dict[bytes, Transit] = {}
 
     def configure(self, config: StreamConfig) -> None:
         """Copy the origins of a configuration; those that were copied already go on."""
@@ -35,21 +38,29 @@ class StreamCopies:
             self._answer_reads(config)
             return
         self._answer_reads(config)
-        there = {self._key(runner): runner for runner in self._runners}
-        runners: list[OriginRunner] = []
-        for origin in origins_of(config, self._home):
-            runner = there.pop((origin.is_mirrored, origin.source, origin.consumer_name), None)
-            if runner is None:
-                runner = OriginRunner(self._room, self._target, origin)
-                runner.open()
-            runners.append(runner)
-        for runner in there.values():
-            runner.close()
-        self._runners = runners
+        origins = origins_of(config, self._home)
+        wanted = {self._key(origin) for origin in origins}
+        kept: dict[object, OriginRunner] = {}
+        for runner in self._runners:
+            key = self._key(runner.origin)
+            if key in wanted:
+                kept[key] = runner
+            else:
+                runner.close()
+        self._runners = [kept.get(self._key(origin)) or self._opened(origin) for origin in origins]
+        names = {origin.index_name for origin in origins}
+        for name in [*self._transits]:
+            if name not in names and not self._transits[name].count:
+                del self._transits[name]
+
+    def _opened(self, origin: Origin) -> OriginRunner:
+        transit = self._transits.setdefault(origin.index_name, Transit())
+        runner = OriginRunner(self._room, self._target, origin, transit)
+        runner.open()
+        return runner
 
     @staticmethod
-    def _key(runner: OriginRunner) -> tuple[bool, object, str]:
-        origin = runner.origin
+    def _key(origin: Origin) -> tuple[bool, object, str]:
         return origin.is_mirrored, origin.source, origin.consumer_name
 
     def _answer_reads(self, config: StreamConfig) -> None:

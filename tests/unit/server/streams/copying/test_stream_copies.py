@@ -1,8 +1,12 @@
 """The copies of a stream follow its configuration."""
 
+import json
+
 import pytest
 
+from headwater.server.configuration.options import Options
 from tests.kit.copy_world import CopyWorld
+from tests.kit.stored_world import streaming
 
 
 @pytest.fixture
@@ -64,3 +68,66 @@ def test_a_stream_that_is_deleted_copies_no_more(world: CopyWorld) -> None:
     world.call("STREAM.DELETE.S")
     world.copy(15)
     assert world.consumers("A") == 0
+
+
+# --- updates while messages are on their way ---------------------------------------------------
+
+
+@pytest.fixture
+def syncing() -> CopyWorld:
+    """An aggregate whose messages and updates wait for a sync, and an origin that waits for none."""
+    roomy = streaming(max_file_bytes=1 << 28, max_memory_bytes=1 << 28, sync_always=True)
+    world = CopyWorld(Options(jetstream=roomy))
+    world.make("A", subjects=["a.>"], storage="memory")
+    _ask(world, "CREATE", {"name": "A"})
+    _sync(world)
+    world.publish(("a.x", b"1"))
+    _sync(world)
+    assert world.contents("S") == [(1, "a.x", b"1")]
+    return world
+
+
+def _ask(world: CopyWorld, call: str, *sources: object) -> None:
+    """Create or update the aggregate, without a wait for the sync."""
+    body = json.dumps({"name": "S", "subjects": ["s"], "sources": sources}).encode()
+    subject = f"$JS.API.STREAM.{call}.S".encode()
+    world.caller.send(b"PUB %b %d\r\n%b\r\n" % (subject, len(body), body))
+
+
+def _sync(world: CopyWorld) -> None:
+    """Let everything that is on its way arrive."""
+    for _ in range(3):
+        world.finish_checks()
+        world.copy(3)
+
+
+@pytest.mark.parametrize(
+    "sources",
+    [
+        [{"name": "A", "opt_start_seq": 1}],
+        [{"name": "A"}, {"name": "A", "filter_subject": "none"}],
+    ],
+    ids=["another start", "another consumer"],
+)
+def test_an_update_of_a_source_doubles_nothing_that_is_on_its_way(
+    syncing: CopyWorld, sources: list[object]
+) -> None:
+    _ask(syncing, "UPDATE", *sources)
+    syncing.publish(("a.x", b"2"))
+    _sync(syncing)
+    syncing.publish(("a.x", b"3"))
+    _sync(syncing)
+    assert [body for _, _, body in syncing.contents("S")] == [b"1", b"2", b"3"]
+
+
+def test_a_source_that_is_removed_and_added_again_doubles_nothing_that_is_on_its_way(
+    syncing: CopyWorld,
+) -> None:
+    _ask(syncing, "UPDATE")
+    syncing.publish(("a.x", b"2"))
+    _ask(syncing, "UPDATE", {"name": "A"})
+    syncing.publish(("a.x", b"3"))
+    _sync(syncing)
+    syncing.publish(("a.x", b"4"))
+    _sync(syncing)
+    assert [body for _, _, body in syncing.contents("S")] == [b"1", b"2", b"3", b"4"]
