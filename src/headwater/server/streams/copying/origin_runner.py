@@ -48,19 +48,25 @@ _CONFIRMATION: Final = b"NATS/1.0\r\nNats-Last-Consumer: %d\r\nNats-Last-Stream:
 class _Part:
     """Messages that were handed to the stream, until they are applied or refused."""
 
-    __slots__ = ("_round", "_runner")
+    __slots__ = ("_is_done", "_round", "_runner")
 
     def __init__(self, runner: "OriginRunner", number: int) -> None:
         self._runner = runner
         self._round = number
+        # A stream without room refuses a part, and may decide it again with what waits.
+        self._is_done = False
 
     def applied(self) -> None:
         """Note that the messages are stored."""
-        self._runner.part_applied()
+        if not self._is_done:
+            self._is_done = True
+            self._runner.part_applied()
 
     def refused(self, error: StoreError | ApiError) -> None:
         """Note that the messages are not stored."""
-        self._runner.part_refused(self._round, error)
+        if not self._is_done:
+            self._is_done = True
+            self._runner.part_refused(self._round, error)
 
 
 @final

@@ -131,3 +131,20 @@ def test_a_source_that_is_removed_and_added_again_doubles_nothing_that_is_on_its
     syncing.publish(("a.x", b"4"))
     _sync(syncing)
     assert [body for _, _, body in syncing.contents("S")] == [b"1", b"2", b"3", b"4"]
+
+
+def test_messages_that_the_disk_has_no_room_for_are_copied_when_there_is_room(
+    syncing: CopyWorld,
+) -> None:
+    syncing.publish(("a.x", b"2"))
+    syncing.publish(("a.x", b"3"))
+    syncing.publish(("a.x", b"4"))
+    host = syncing.node.jetstream
+    assert host is not None
+    runner = host.runners.find("$G", "S")
+    assert runner is not None
+    runner.refuse_unwritten(is_final=False)
+    syncing.copy()
+    assert len(syncing.contents("S")) == 1
+    _sync(syncing)
+    assert [body for _, _, body in syncing.contents("S")] == [b"1", b"2", b"3", b"4"]
