@@ -99,6 +99,7 @@ class Group(Generic[R, E]):
 
     __slots__ = (
         "_driver",
+        "_is_advancing",
         "_machine",
         "_unwritten",
         "_walk",
@@ -123,6 +124,8 @@ class Group(Generic[R, E]):
         # The proposal that is being applied in slices, and the rest of its application.
         self.applying: Proposal[R] | None = None
         self._walk: Sliced[None] | None = None
+        # Whether committed proposals are being applied: what a release proposes is left to that.
+        self._is_advancing = False
 
     def __bool__(self) -> bool:
         """Whether a proposal is in flight or being applied."""
@@ -264,6 +267,20 @@ class Group(Generic[R, E]):
         return proposal
 
     def _apply_committed(self) -> None:
+        """Apply and release what is committed, in order, up to work that takes slices.
+
+        A consumer proposes records when a release brings it messages. They come behind what is
+        committed, however much that is, and not within the release.
+        """
+        if self._is_advancing:
+            return
+        self._is_advancing = True
+        try:
+            self._apply_in_order()
+        finally:
+            self._is_advancing = False
+
+    def _apply_in_order(self) -> None:
         in_flight = self.in_flight
         while in_flight and self._walk is None and in_flight[0].index <= self.committed:
             proposal = in_flight.popleft()

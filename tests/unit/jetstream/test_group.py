@@ -109,6 +109,28 @@ def test_an_entry_is_applied_and_released_when_it_is_committed_and_no_earlier(at
     assert not at.group
 
 
+def test_entries_that_a_release_proposes_come_behind_all_that_is_committed(
+    at: Fixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many entries are committed at once, as after a pause of the other replicas."""
+    count, released = 2_000, list[int]()
+
+    def release(proposal: Proposal[Record]) -> None:
+        released.append(proposal.index)
+        if len(released) <= count:
+            at.propose(removal(1))
+            at.group.advance(0)
+
+    monkeypatch.setattr(at.driver, "release", release)
+    for _ in range(count):
+        at.propose(removal(1))
+    at.group.advance(count)
+    assert released == [*range(1, count + 1)]
+    at.group.advance(2 * count)
+    assert released == [*range(1, 2 * count + 1)]
+    assert not at.group
+
+
 def test_each_entry_is_handed_out_for_writing_once(at: Fixture) -> None:
     at.propose(removal(1))
     assert len(at.group.ready().entries) == 1
