@@ -103,8 +103,8 @@ class OriginRunner:
         # The subscriptions for messages, and for the answer to a request.
         self._inbox: Subscription | None = None
         self._reply: Subscription | None = None
-        # Requests to confirm what has arrived: each with the number of parts that have to be applied
-        # first.
+        # Requests to confirm what has arrived: each with the number of parts that have to be
+        # applied first.
         self._confirms: deque[tuple[int, Confirm]] = deque()
         # A part of an earlier round is not stored any more.
         self._round = 0

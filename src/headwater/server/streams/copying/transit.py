@@ -36,7 +36,7 @@ class Transit:
             call()
 
     def when_empty(self, call: Callable[[], object]) -> None:
-        """Call `call` as soon as no part is on its way. A later call takes the place of this one."""
+        """Call `call` as soon as no part is on its way. A later call replaces this one."""
         if self.count:
             self._waiting = call
         else:

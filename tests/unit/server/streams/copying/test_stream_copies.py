@@ -75,7 +75,7 @@ def test_a_stream_that_is_deleted_copies_no_more(world: CopyWorld) -> None:
 
 @pytest.fixture
 def syncing() -> CopyWorld:
-    """An aggregate whose messages and updates wait for a sync, and an origin that waits for none."""
+    """An aggregate whose messages and updates wait for a sync, and an origin that never waits."""
     roomy = streaming(max_file_bytes=1 << 28, max_memory_bytes=1 << 28, sync_always=True)
     world = CopyWorld(Options(jetstream=roomy))
     world.make("A", subjects=["a.>"], storage="memory")
