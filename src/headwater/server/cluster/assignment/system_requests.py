@@ -114,7 +114,7 @@ class SystemRequests:
         self._has_account = has_account
         self._is_strict = is_strict
         self._scheduler = scheduler
-        # What is asked for servers and accounts that have streams: each once.
+        # Servers and accounts that have streams: the requests about each of them, once.
         self._rounds: dict[tuple[str, str], _Rounds] = {}
 
     def request(self, call: SystemCall, asked: SystemRequest, requires_more: bool) -> None:

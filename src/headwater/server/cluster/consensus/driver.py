@@ -45,7 +45,7 @@ from headwater.server.cluster.consensus.group_storage import (
     saved_state,
 )
 from headwater.server.cluster.consensus.groups import Frames, Groups, Portion
-from headwater.server.cluster.consensus.leaders import Leaders
+from headwater.server.cluster.consensus.leaders import Leaders, MetaLeaders
 from headwater.server.cluster.consensus.liveness import LivenessSettings
 from headwater.server.cluster.consensus.machine import GroupMachine, MetaGroupMachine, NoState
 from headwater.server.cluster.consensus.membership import Admission
@@ -93,13 +93,13 @@ class ConsensusDriver:
         "_is_doubtful",
         "_is_stopped",
         "_knows_it_forgot",
-        "_leader",
         "_leaders",
         "_links",
         "_log",
         "_logs",
         "_machines",
         "_meta",
+        "_meta_leaders",
         "_meta_machine",
         "_name",
         "_proposing",
@@ -178,7 +178,7 @@ class ConsensusDriver:
         # The reason for which a server was refused last, so that each is logged once.
         self._refused: dict[str, str] = {}
         self._meta: bytes | None = None
-        self._leader = ""
+        self._meta_leaders = MetaLeaders(name, log)
         self._timer: TimerHandle | None = None
         self._is_stopped = False
 
@@ -466,18 +466,6 @@ class ConsensusDriver:
             self._plan_turn()
         return deadline_ns
 
-    def _tell_leader(self) -> None:
-        """Log who leads the meta group, when that has changed."""
-        leader = self.meta_leader
-        if leader != self._leader:
-            self._leader = leader
-            if leader == self._name:
-                self._log.info("Self is new JetStream cluster metadata leader")
-            elif leader:
-                self._log.info(f"JetStream cluster new metadata leader: {leader}")
-            else:
-                self._log.warn("JetStream cluster has no metadata leader")
-
     # --- groups of streams ----------------------------------------------------------------------
 
     def add_group(
@@ -656,7 +644,7 @@ class ConsensusDriver:
             self._turn.want_commit()
         if self._catch_up.resume_held():
             self._scheduler.call_later(UNAWAITED_S_MAX, self._plan_turn)
-        self._tell_leader()
+        self._meta_leaders.note(self.meta_leader)
         self._plan_tick(now_ns, self._settle_doubts(now_ns))
 
     def answer_written(self) -> None:

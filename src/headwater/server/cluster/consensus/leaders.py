@@ -14,6 +14,7 @@ from struct import Struct
 from typing import Final, final
 
 from headwater.server.cluster.consensus.frames import GROUP_BYTES, MalformedFrame
+from headwater.server.log import Log
 
 _LEADING: Final = Struct(f"<{GROUP_BYTES}sQ")
 
@@ -64,3 +65,28 @@ class Leaders:
         """The server that told last that it leads a group, or no name."""
         known = self._known.get(group)
         return "" if known is None else known[1]
+
+
+@final
+class MetaLeaders:
+    """The leaders of the meta group, one after another, as a server logs them."""
+
+    __slots__ = ("_last", "_log", "_name")
+
+    def __init__(self, name: str, log: Log) -> None:
+        """`name` is that of this server."""
+        self._name = name
+        self._log = log
+        self._last = ""
+
+    def note(self, leader: str) -> None:
+        """Log the leader, or that there is none, if that has changed."""
+        if leader == self._last:
+            return
+        self._last = leader
+        if leader == self._name:
+            self._log.info("Self is new JetStream cluster metadata leader")
+        elif leader:
+            self._log.info(f"JetStream cluster new metadata leader: {leader}")
+        else:
+            self._log.warn("JetStream cluster has no metadata leader")
