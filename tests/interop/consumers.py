@@ -30,7 +30,7 @@ from tests.interop.masks import is_positive
 from tests.interop.messages import with_stream
 from tests.interop.observation import Mask, Observation
 from tests.interop.session import Session
-from tests.kit.wire_client import CLOSED, Frame, WireClient
+from tests.kit.wire_client import Frame, WireClient
 
 MILLISECOND_NS = 1_000_000
 SECOND_NS = 1_000_000_000
@@ -195,8 +195,8 @@ def _is_message(frame: Frame) -> bool:
 
 
 def _next_delivery(wire: WireClient) -> Delivery:
-    while not _is_message(frame := wire.frame()):
-        assert frame != CLOSED, "the connection was closed while a delivery was waited for"
+    while not _is_message(frame := wire.awaited_frame()):
+        pass
     return delivery(frame)
 
 

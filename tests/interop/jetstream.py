@@ -138,7 +138,7 @@ class JetStreamClient:
     def request_frame(self, subject: str, body: Body = None, headers: Headers = ()) -> str:
         """The one reply to a request, as it came."""
         inbox = self.send(subject, body, headers)
-        while subject_of(frame := self.wire.frame()) != inbox:
+        while subject_of(frame := self.wire.awaited_frame()) != inbox:
             pass
         return str(frame)
 
@@ -160,7 +160,7 @@ class JetStreamClient:
         inbox = self.send(subject, body, headers)
         seen: list[Reply] = []
         while True:
-            frame = self.wire.frame()
+            frame = self.wire.awaited_frame()
             if subject_of(frame) == inbox:
                 seen.append(opened(str(frame)))
                 if last in str(frame):
@@ -174,7 +174,7 @@ class JetStreamClient:
         inbox = self.send(subject, body, headers)
         seen = self.wire.exchange()
         fence = self.send("$JS.API.INFO")
-        while subject_of(frame := self.wire.frame()) != fence:
+        while subject_of(frame := self.wire.awaited_frame()) != fence:
             seen.append(frame)
         answers = [opened(str(frame)) for frame in seen if subject_of(frame) == inbox]
         return {"answered": answers} if answers else NO_REPLY
@@ -263,7 +263,7 @@ class Watch:
 
     def next(self) -> Reply:
         """The next message, opened up."""
-        while not (subject := subject_of(frame := self.wire.frame())):
+        while not (subject := subject_of(frame := self.wire.awaited_frame())):
             pass
         return {"subject": subject, "advisory": _opened_audit(opened(str(frame)))}
 

@@ -94,7 +94,7 @@ def direct_batch(client: JetStreamClient, request: str, body: Body) -> list[Any]
     inbox = client.send(f"$JS.API.DIRECT.GET.{request}", body)
     seen: list[Any] = []
     while True:
-        frame = str(client.wire.frame())
+        frame = str(client.wire.awaited_frame())
         if subject_of(frame) == inbox:
             seen.append(opened(frame))
             if _STATUS in frame:

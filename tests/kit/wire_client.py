@@ -25,6 +25,10 @@ class NoAnswerError(AssertionError):
     """The server kept silent when the script needed a frame or a close."""
 
 
+class ConnectionClosedError(AssertionError):
+    """The server closed the connection when the script needed a frame."""
+
+
 class WireClient:
     """One connection, spoken to in bytes."""
 
@@ -76,6 +80,13 @@ class WireClient:
         except TimeoutError as error:
             rest = bytes(self._received)
             raise NoAnswerError(f"silence after {seen or []!r}, half a frame: {rest!r}") from error
+
+    def awaited_frame(self) -> Frame:
+        """The next frame of a connection that has to be open, for loops that look for one frame."""
+        frame = self.frame()
+        if frame == CLOSED:
+            raise ConnectionClosedError("the server closed the connection before the frame came")
+        return frame
 
     def frame_within(self, wait_s: float) -> "Frame | None":
         """The next frame, or None after so much silence: half a frame stays for a later call."""

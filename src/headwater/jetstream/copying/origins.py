@@ -78,6 +78,14 @@ class Origin:
             if each.dest and (rule := _rule_of(each.src, each.dest)) is not None
         ]
 
+    def is_equal(self, other: "Origin") -> bool:
+        """Whether the same messages are copied in the same way, through a consumer of one name."""
+        return (self.is_mirrored, self.source, self.consumer_name) == (
+            other.is_mirrored,
+            other.source,
+            other.consumer_name,
+        )
+
     # --- requests ------------------------------------------------------------------------------
 
     def api_subject(self, call: str) -> bytes:

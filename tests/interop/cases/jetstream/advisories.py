@@ -215,6 +215,6 @@ def receive(js: JetStreamClient, name: str) -> None:
     js.send(f"$JS.API.STREAM.SNAPSHOT.{name}", {"deliver_subject": "backup"})
     seen = b""
     while not seen.endswith(b" 0\r\n\r\n"):
-        frame = js.wire.frame()
+        frame = js.wire.awaited_frame()
         if subject_of(frame) == "backup":
             seen = str(frame).encode("latin-1")

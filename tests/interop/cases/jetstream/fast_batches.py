@@ -52,7 +52,7 @@ class FastBatch:
         fence = f"PUB {self._subject} fence 0\r\n\r\n"
         self._js.wire.send(f"SUB fence 8\r\n{fence}")
         seen: list[Frame] = []
-        while not str(frame := self._js.wire.frame()).startswith("MSG fence"):
+        while not str(frame := self._js.wire.awaited_frame()).startswith("MSG fence"):
             seen.append(frame)
         self._js.wire.send("UNSUB 8\r\n")
         return seen

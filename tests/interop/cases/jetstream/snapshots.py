@@ -39,7 +39,7 @@ def backup(js: JetStreamClient, name: str, **request: object) -> tuple[Reply, by
     reply: Reply = {}
     data, last = b"", ""
     while not reply or not last:
-        frame = str(js.wire.frame())
+        frame = str(js.wire.awaited_frame())
         if subject_of(frame) == inbox:
             reply = opened(frame)
         elif subject_of(frame) == DELIVER:

@@ -39,16 +39,15 @@ class StreamCopies:
             return
         self._answer_reads(config)
         origins = origins_of(config, self._home)
-        wanted = {self._key(origin) for origin in origins}
-        kept: dict[object, OriginRunner] = {}
+        names = {origin.index_name: origin for origin in origins}
+        kept: dict[bytes, OriginRunner] = {}
         for runner in self._runners:
-            key = self._key(runner.origin)
-            if key in wanted:
-                kept[key] = runner
+            name = runner.origin.index_name
+            if name in names and runner.origin.is_equal(names[name]):
+                kept[name] = runner
             else:
                 runner.close()
-        self._runners = [kept.get(self._key(origin)) or self._opened(origin) for origin in origins]
-        names = {origin.index_name for origin in origins}
+        self._runners = [kept.get(origin.index_name) or self._opened(origin) for origin in origins]
         for name in [*self._transits]:
             if name not in names and not self._transits[name].count:
                 del self._transits[name]
@@ -58,10 +57,6 @@ class StreamCopies:
         runner = OriginRunner(self._room, self._target, origin, transit)
         runner.open()
         return runner
-
-    @staticmethod
-    def _key(origin: Origin) -> tuple[bool, object, str]:
-        return origin.is_mirrored, origin.source, origin.consumer_name
 
     def _answer_reads(self, config: StreamConfig) -> None:
         """Answer direct reads of the origin if the configuration says so."""

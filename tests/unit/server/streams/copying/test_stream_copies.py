@@ -63,6 +63,17 @@ def test_a_change_of_another_setting_leaves_the_copies(world: CopyWorld) -> None
     assert world.contents("S") == [(1, "a", b"1")]
 
 
+def test_a_source_from_a_time_on_is_copied_and_goes_on_through_updates(world: CopyWorld) -> None:
+    start = {"name": "A", "opt_start_time": "2020-01-01T00:00:00Z"}
+    world.publish(("a", b"1"))
+    world.make("S", sources=[start])
+    before = world.consumers("A")
+    world.change("S", sources=[start, {"name": "B"}])
+    world.publish(("a", b"2"))
+    assert world.consumers("A") == before
+    assert world.contents("S") == [(1, "a", b"1"), (2, "a", b"2")]
+
+
 def test_a_stream_that_is_deleted_copies_no_more(world: CopyWorld) -> None:
     world.make("S", sources=[{"name": "A"}])
     world.call("STREAM.DELETE.S")
