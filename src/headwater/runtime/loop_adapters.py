@@ -81,6 +81,9 @@ class LoopNetwork:
         except OSError as error:
             cause = os.strerror(error.errno).lower() if error.errno else str(error)
             failed(f"{where}: connect: {cause}")
+        except (ValueError, OverflowError) as error:
+            # No resolver is asked for a name with a part of more than 63 characters.
+            failed(f"{where}: lookup: {error}")
 
     def addresses(self) -> list[str]:
         """The addresses that were found for this machine."""

@@ -150,6 +150,18 @@ def test_a_dial_that_fails_is_reported_as_go_reports_it() -> None:
     assert asyncio.run(main()) == ["dial tcp 127.0.0.1:PORT: connect: connection refused"]
 
 
+@pytest.mark.parametrize(
+    ("host", "port"), [("h" * 64 + ".example", 1), ("h" * 100_000, 1), ("127.0.0.1", -1)]
+)
+def test_a_dial_of_an_impossible_address_fails_like_another(host: str, port: int) -> None:
+    async def main() -> str:
+        failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        LoopNetwork().dial(host, port, Recorder(), 5.0, failed.set_result)
+        return await failed
+
+    assert asyncio.run(main()).startswith(f"dial tcp {host}:{port}: ")
+
+
 def test_the_addresses_of_a_network_are_those_that_were_found() -> None:
     async def main() -> list[str]:
         return LoopNetwork(lambda: ["10.0.0.1"]).addresses()
