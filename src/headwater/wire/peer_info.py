@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from headwater.wire.info import NATS_VERSION
-from headwater.wire.peer_frames import MalformedFrame
+from headwater.wire.peer_frames import LINE_BYTES_MAX, MalformedFrame
 
 # The version of the frames; raised when servers of two versions cannot understand each other.
 LINK_VERSION: Final = 2
@@ -21,6 +21,9 @@ _INFO: Final = b"INFO "
 _CONNECT: Final = b"CONNECT "
 _ERROR: Final = b"-ERR "
 _OK: Final = b"+OK"
+
+# A list of 1,000 servers with the longest names and addresses.
+MEMBERS_BYTES_MAX: Final = 2 * 1024 * 1024
 
 Document = TypeVar("Document", bound=msgspec.Struct)
 
@@ -141,6 +144,14 @@ def decode(document: bytes, kind: type[Document]) -> Document:
         raise MalformedFrame(f"not a document of a server: {reason}") from None
 
 
+def decode_info(body: bytes) -> PeerInfo:
+    """The document of an INFO frame, no longer than a line of the handshake. Raises
+    MalformedFrame."""
+    if len(body) > LINE_BYTES_MAX:
+        raise MalformedFrame(f"INFO of {len(body)} bytes is too long")
+    return decode(body, PeerInfo)
+
+
 def encode_members(members: list[Member]) -> bytes:
     """The body of a MEMBERS frame."""
     return msgspec.json.encode(members)
@@ -148,6 +159,8 @@ def encode_members(members: list[Member]) -> bytes:
 
 def decode_members(body: bytes) -> list[Member]:
     """The members that a MEMBERS frame names. Raises MalformedFrame."""
+    if len(body) > MEMBERS_BYTES_MAX:
+        raise MalformedFrame(f"a list of members of {len(body)} bytes is too long")
     try:
         return _MEMBERS.decode(body)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as reason:

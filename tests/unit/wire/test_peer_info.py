@@ -2,14 +2,16 @@
 
 import pytest
 
-from headwater.wire.peer_frames import MalformedFrame
+from headwater.wire.peer_frames import LINE_BYTES_MAX, MalformedFrame
 from headwater.wire.peer_info import (
+    MEMBERS_BYTES_MAX,
     Admitted,
     Error,
     Member,
     PeerConnect,
     PeerInfo,
     connect_line,
+    decode_info,
     decode_members,
     encode_members,
     info_line,
@@ -60,6 +62,15 @@ def test_other_lines_are_refused(line: bytes) -> None:
 def test_members_come_back_as_they_were() -> None:
     members = [Member(server_id="N", server_name="s", address="h:1")]
     assert decode_members(encode_members(members)) == members
+
+
+def test_documents_are_bounded() -> None:
+    assert decode_info(b"{}" + b" " * (LINE_BYTES_MAX - 2)) == PeerInfo()
+    assert decode_members(b"[]" + b" " * (MEMBERS_BYTES_MAX - 2)) == []
+    with pytest.raises(MalformedFrame, match="INFO of 65537 bytes is too long"):
+        decode_info(b"{}" + b" " * (LINE_BYTES_MAX - 1))
+    with pytest.raises(MalformedFrame, match="members of 2097153 bytes is too long"):
+        decode_members(b"[]" + b" " * (MEMBERS_BYTES_MAX - 1))
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b'[{"server_id":1}]', b"\xff"])

@@ -16,7 +16,6 @@ that takes no bytes for the write deadline, is disconnected.
 from collections.abc import Callable, Iterable
 from typing import Final, final
 
-from headwater import __version__
 from headwater.base.clock import NS_PER_S
 from headwater.base.errors import PeerError
 from headwater.go.quoting import quote
@@ -32,20 +31,25 @@ from headwater.server.cluster.handshake import (
     RefusedByPeer,
     agreed_name,
 )
+from headwater.server.cluster.introduction import check_introduction, introduction_of
 from headwater.server.cluster.listener import (
     NoListener,
     NoRequestListener,
     PeerListener,
     RequestListener,
 )
-from headwater.server.cluster.members import checked_members, members_of, targets_of
+from headwater.server.cluster.members import (
+    MEMBERS_MAX,
+    checked_members,
+    members_of,
+    targets_of,
+)
 from headwater.server.cluster.peer import Peer, opaque
 from headwater.server.cluster.pulse import Pulse
 from headwater.server.cluster.refusals import Refusals
 from headwater.server.cluster.targets import RENEWABLE_S, Target
 from headwater.server.cluster.traffic import Traffic
 from headwater.server.configuration.options import ClusterOptions, Options
-from headwater.server.configuration.reading import split_host_port
 from headwater.server.core.accounts import Accounts
 from headwater.server.core.broker import Broker
 from headwater.server.core.client import Connection
@@ -63,10 +67,9 @@ from headwater.wire.peer_frames import (
     frame,
 )
 from headwater.wire.peer_info import (
-    LINK_VERSION,
     PeerInfo,
     Purpose,
-    decode,
+    decode_info,
     decode_members,
     encode_info,
     encode_members,
@@ -211,31 +214,15 @@ class Cluster:
 
     def own_info(self) -> PeerInfo:
         """INFO of this server to others."""
-        options = self._options
-        cluster = options.cluster
-        host, port = cluster.host, self.port
-        advertised = split_host_port(cluster.advertise)
-        if advertised is not None:
-            host, port = advertised[0], int(advertised[1])
-        elif cluster.advertise:
-            host = cluster.advertise
-        hides = cluster.no_advertise or self.is_lame_duck
-        return PeerInfo(
-            server_id=self._server_id,
-            server_name=self._server_name,
-            host=host,
-            port=port,
-            headers=not options.no_header_support,
-            auth_required=bool(cluster.username),
-            max_payload=options.max_payload,
-            cluster=self.cluster_name,
-            cluster_dynamic=self.is_name_made_up,
-            connect_urls=() if hides else self._client_urls(),
-            ldm=self.is_lame_duck,
-            jetstream=options.jetstream.enabled,
-            domain=options.jetstream.domain,
-            headwater=__version__,
-            link=LINK_VERSION,
+        return introduction_of(
+            self._server_id,
+            self._server_name,
+            self.cluster_name,
+            self.is_name_made_up,
+            self.port,
+            self.is_lame_duck,
+            self._options,
+            self._client_urls,
         )
 
     def counts(self) -> tuple[int, int, int, int]:
@@ -449,6 +436,9 @@ class Cluster:
             return False
         if reason := self._refused.get(info.server_id, ""):
             raise Refusal(reason)
+        if info.server_id not in self.peers and len(self.peers) >= MEMBERS_MAX:
+            # Peers are told of no more, and strangers cannot fill the memory.
+            raise Refusal(f"Rejecting connection, there are links to {MEMBERS_MAX} other servers")
         twin = self._twin(info)
         if twin is not None or info.server_name == self._server_name:
             if twin is not None:
@@ -550,7 +540,7 @@ class Cluster:
             peer.members = checked_members(decode_members(body))
             self._dial_members()
         elif kind is Kind.INFO:
-            self._receive_info(peer, decode(body, PeerInfo))
+            self._receive_info(peer, decode_info(body))
         elif kind is Kind.CATCH_UP:
             self.listener.catch_up_received(peer.name, body)
         elif kind is Kind.FORWARD:
@@ -564,6 +554,7 @@ class Cluster:
     def _receive_info(self, peer: Peer, info: PeerInfo) -> None:
         if (info.server_id, info.server_name) != (peer.server_id, peer.name):
             raise MalformedFrame("INFO of another server")
+        check_introduction(info)
         peer.info = info
         self._agree_on_name(info)
         self._members_changed()

@@ -20,6 +20,7 @@ from typing import Final, final
 
 from headwater.base.errors import PeerError
 from headwater.go.quoting import quote
+from headwater.server.cluster.introduction import check_introduction
 from headwater.wire import frames
 from headwater.wire.peer_info import (
     LINK_VERSION,
@@ -127,7 +128,7 @@ class Handshake:
         return b"" if self.is_dialled else info_line(self._own)
 
     def receive(self, document: PeerInfo | PeerConnect | Admitted | Error) -> None:
-        """Take a line of the other end. Raises Refusal and RefusedByPeer."""
+        """Take a line of the other end. Raises PeerError, Refusal and RefusedByPeer among them."""
         if isinstance(document, Error):
             raise RefusedByPeer(document.text)
         if isinstance(document, Admitted):
@@ -165,8 +166,7 @@ class Handshake:
         if not info.link:
             raise Refusal(_foreign(f"nats-server {quote(info.server_name)} ({info.version})"))
         _check_version(info.link)
-        if not info.server_id or not info.server_name:
-            raise Refusal("INFO of a server has no id or no name")
+        check_introduction(info)
         self._check_cluster(info.cluster, info.cluster_dynamic)
         self.peer = info
         self.progress = Progress.MET

@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from typing import Final
 
 from headwater.go.quoting import quote
+from headwater.server.cluster.addresses import joined_address, parsed_address
 from headwater.server.cluster.peer import Peer
-from headwater.server.cluster.targets import Target, joined_address
-from headwater.server.configuration.reading import split_host_port
+from headwater.server.cluster.targets import Target
 from headwater.wire.peer_frames import MalformedFrame
 from headwater.wire.peer_info import Member, Purpose
 
-# Servers that a peer may name; each of them is dialled.
+# Servers that a peer may name, and that a server has links to; each of them is dialled.
 MEMBERS_MAX: Final = 1_000
 
 _ANY_HOST: Final = frozenset({"", "0.0.0.0", "::"})
@@ -41,8 +41,7 @@ def checked_members(members: list[Member]) -> dict[str, Member]:
     if len(members) > MEMBERS_MAX:
         raise MalformedFrame(f"a list of {len(members)} members is too long")
     for member in members:
-        address = split_host_port(member.address)
-        if address is None or not address[1].isdigit():
+        if parsed_address(member.address) is None:
             raise MalformedFrame(f"a member has the address {quote(member.address)}")
     return {member.server_id: member for member in members}
 
@@ -52,7 +51,7 @@ def targets_of(peers: Iterable[Peer]) -> list[Target]:
     known = {server_id: member for peer in peers for server_id, member in peer.members.items()}
     targets: list[Target] = []
     for server_id, member in known.items():
-        address = split_host_port(member.address)
+        address = parsed_address(member.address)
         if address is not None:
-            targets.append(Target(address[0], int(address[1]), None, False, server_id))
+            targets.append(Target(*address, None, False, server_id))
     return targets

@@ -15,6 +15,8 @@ from headwater.server.log import Log
 REFUSALS_MAX: Final = 1_000
 # Reasons quote strangers, so they are told apart by their beginnings.
 REASON_CHARS_MAX: Final = 256
+# A line of the log has no more of a reason.
+LOGGED_CHARS_MAX: Final = 1_024
 
 
 @final
@@ -30,7 +32,7 @@ class Refusals:
     def report(self, channel: Channel, reason: str) -> None:
         """Log a refusal."""
         refusal = _address_of(channel), reason[:REASON_CHARS_MAX]
-        line = f"{channel.label} - {reason}"
+        line = f"{channel.label} - {_printable(reason[:LOGGED_CHARS_MAX])}"
         if refusal in self._reasons:
             self._log.debug(line)
             return
@@ -43,6 +45,11 @@ class Refusals:
         """A connection with the address has succeeded."""
         address = _address_of(channel)
         self._reasons = {known: None for known in self._reasons if known[0] != address}
+
+
+def _printable(reason: str) -> str:
+    """A reason in one line: the other end may have chosen its characters."""
+    return "".join(char if char.isprintable() else "?" for char in reason)
 
 
 def _address_of(channel: Channel) -> str:

@@ -18,6 +18,7 @@ from typing import Final, final
 
 from headwater.base.entropy import Entropy
 from headwater.runtime.environment import TimerHandle
+from headwater.server.cluster.addresses import joined_address
 from headwater.server.cluster.handshake import Credentials
 from headwater.wire.peer_info import Purpose
 
@@ -103,11 +104,6 @@ class Target:
         self.is_over = True
         for attempt in self.attempts.values():
             attempt.cancel()
-
-
-def joined_address(host: str, port: int) -> str:
-    """`host:port`, with brackets around an IPv6 address."""
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def delay_s(failures: int, with_backoff: bool, entropy: Entropy) -> float:

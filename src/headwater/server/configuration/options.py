@@ -22,6 +22,7 @@ from headwater.go.durations import format_seconds
 from headwater.go.quoting import quote
 from headwater.jetstream.account import AccountLimits as JetStreamLimits
 from headwater.jetstream.streams.publishing.batch_limits import BatchLimits
+from headwater.server.configuration.server_names import name_fault
 from headwater.subjects.grammar import has_blank_or_control, is_valid_pattern
 
 KIB: Final = 1024
@@ -34,6 +35,7 @@ LEASE_NS_MAX: Final = 60 * NS_PER_S
 DEFAULT_HOST: Final = "0.0.0.0"
 DEFAULT_PORT: Final = 4222
 RANDOM_PORT: Final = -1
+PORT_MAX: Final = 65_535
 GLOBAL_ACCOUNT: Final = "$G"
 DEFAULT_SYSTEM_ACCOUNT: Final = "$SYS"
 DEFAULT_ALLOW_RESPONSE_MAX_MSGS: Final = 1
@@ -58,7 +60,7 @@ CONNECTION_TYPES: Final = frozenset(
 CLUSTER_NAME_HAS_SPACES: Final = "cluster name cannot contain spaces"
 
 # A host and a port, or a host.
-_ADDRESS: Final = re.compile(r"(?:[^\s:\[\]]+|\[[^\s\[\]]+\])(?::[0-9]{1,5})?")
+_ADDRESS: Final = re.compile(r"(?:[^\s:\[\]]+|\[[^\s\[\]]+\])(?::(?P<port>[0-9]{1,5}))?")
 _BCRYPT_PREFIX: Final = re.compile(r"\$2[abxy]\$[0-9]{2}\$")
 
 
@@ -527,7 +529,8 @@ class Options:
             # Servers give the password to each other, so it cannot be kept as a hash.
             raise OptionsError("cluster password must not be a bcrypt hash")
         advertised = cluster.advertise
-        if advertised and not _ADDRESS.fullmatch(advertised):
+        address = _ADDRESS.fullmatch(advertised)
+        if advertised and (address is None or int(address["port"] or 0) > PORT_MAX):
             raise OptionsError(f"invalid Cluster.Advertise value of {advertised}")
         if cluster.heartbeat_interval_s <= 0:
             raise OptionsError("cluster heartbeat_interval must be positive")
@@ -535,6 +538,9 @@ class Options:
             raise OptionsError("cluster election_timeout is shorter than three heartbeats")
         if not self.is_clustered:
             return
+        for title, name in (("server", self.server_name), ("cluster", cluster.name)):
+            if fault := name_fault(name):
+                raise OptionsError(f"{title} name {quote(name)} {fault}; choose another one")
         if self.jetstream.enabled and not self.server_name:
             raise OptionsError("jetstream cluster requires `server_name` to be set")
         if self.jetstream.enabled and not cluster.name:

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from itertools import permutations
 
+import msgspec
 import pytest
 
 from headwater.server.cluster.cluster import HANDSHAKES_MAX
@@ -13,7 +14,14 @@ from headwater.server.cluster.pulse import CHALLENGE_S
 from headwater.server.configuration.options import Options, RouteUrl
 from headwater.server.node import Node
 from headwater.wire.peer_frames import Kind, frame
-from headwater.wire.peer_info import PeerConnect, PeerInfo, Purpose, connect_line, info_line
+from headwater.wire.peer_info import (
+    PeerConnect,
+    PeerInfo,
+    Purpose,
+    connect_line,
+    encode_info,
+    info_line,
+)
 from tests.kit.cluster_world import CLUSTER_PORT, ClusterWorld
 from tests.kit.world import infos_in
 
@@ -178,6 +186,35 @@ class TestStrangers:
         ends = [world.stranger("s1") for _ in range(HANDSHAKES_MAX + 5)]
         assert len(world.cluster_of("s1").channels) == HANDSHAKES_MAX
         assert sum(1 for end in ends if end.ended) == 5
+
+    def test_who_introduce_themselves_badly_are_told_to_nobody(self) -> None:
+        world = ClusterWorld()
+        world.start_all(3)
+        info = PeerInfo(server_id="NX", server_name="x", cluster="C", host="a]b", link=2)
+        connect = connect_line(PeerConnect(name="NX", cluster="C", link=2))
+        told = self.refusal(world, connect, info_line(info))
+        assert told == "-ERR 'INFO of a server has no address that others can connect to'\r\n"
+        fine = msgspec.structs.replace(info, host="10.8.8.8")
+        end = world.stranger("s1")
+        end.write(connect + info_line(fine))
+        world.settle()
+        assert {peer.name for peer in world.cluster_of("s1").peers.values()} == {"s2", "s3", "x"}
+        end.write(frame(Kind.INFO, encode_info(msgspec.structs.replace(fine, port=-1))))
+        world.settle()
+        assert end.ended
+        world.advance(10)
+        assert world.is_whole()
+
+    def test_who_are_too_many_are_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("headwater.server.cluster.cluster.MEMBERS_MAX", 2)
+        world = ClusterWorld()
+        world.start_all(3)
+        world.start("s4", "s1")
+        world.advance(3)
+        assert world.cluster_of("s4").peers == {}
+        text = "Rejecting connection, there are links to 2 other servers"
+        assert world.log_of("s1").count(text) == 1
+        assert len(world.cluster_of("s1").peers) == 2
 
     def test_who_send_a_frame_of_the_other_channel_are_cut_off(self) -> None:
         world = ClusterWorld()

@@ -1,7 +1,10 @@
 """Whole servers refuse one for its greeting: once in the log, and unseen by clients."""
 
+from headwater.server.cluster.consensus.driver import GREETING
+from headwater.server.cluster.consensus.peers import Greeting, ServerFacts, encode_greeting
+from headwater.server.cluster.peer import opaque
 from headwater.testing.disk import SimDisk
-from headwater.wire.peer_info import Purpose
+from headwater.wire.peer_info import PeerConnect, PeerInfo, Purpose, connect_line, info_line
 from tests.kit.agreeing_cluster import AgreeingCluster
 from tests.kit.world import infos_in
 
@@ -41,6 +44,31 @@ def test_a_server_on_a_copied_store_is_logged_once_and_seen_by_no_client() -> No
         peers = world.cluster_of(name).peers.values()
         assert {peer.name for peer in peers} == {"s1", "s2"} - {name}
         assert all({*peer.channels} == {*Purpose} for peer in peers)
+
+
+def test_a_server_of_a_name_that_nobody_can_write_down_is_not_remembered() -> None:
+    world = AgreeingCluster(2)
+    name = "x" * 300
+    info = PeerInfo(server_id="NX", server_name=name, cluster="C", jetstream=True, link=2)
+    connect = PeerConnect(name="NX", cluster="C", link=2, purpose=Purpose.CONSENSUS.value)
+    end = world.stranger("s1")
+    end.write(connect_line(connect) + info_line(info))
+    world.quiet(0.2)
+    facts = ServerFacts(bytes(16), 1, bytes(8))
+    end.write(opaque(Purpose.CONSENSUS, GREETING + encode_greeting(Greeting(facts, None))))
+    world.quiet(0.2)
+    assert end.ended
+    assert "the name of a server is longer than 255 bytes" in world.log_of("s1")
+    # The memory of servers is written for the next one that comes.
+    world._names.append("s3")
+    world._disks["s3"] = SimDisk()
+    world.start_server("s3")
+    world.quiet()
+    assert world.is_whole()
+    consensus = world.nodes["s3"].consensus
+    assert consensus is not None
+    assert consensus.meta is not None
+    assert consensus.meta.may_vote
 
 
 def test_a_server_that_was_refused_may_come_back_on_its_own_store() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from headwater.base.errors import PeerError
 from headwater.server.cluster.handshake import (
     Credentials,
     Handshake,
@@ -128,7 +129,7 @@ def test_wrong_credentials(given: tuple[str, str]) -> None:
     ],
 )
 def test_a_server_that_the_dialling_one_refuses(info: PeerInfo, reason: str) -> None:
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(PeerError) as caught:
         dialling(ONE).receive(info)
     assert reason in caught.value.reply
 

@@ -48,6 +48,8 @@ def test_members_are_known_by_their_ids() -> None:
         ([member()] * (MEMBERS_MAX + 1), "is too long"),
         ([member("nowhere")], "a member has the address"),
         ([member("h:port")], "a member has the address"),
+        ([member("h:65536")], "a member has the address"),
+        ([member("h:\N{SUPERSCRIPT TWO}")], "a member has the address"),
     ],
 )
 def test_malformed_lists_are_refused(members: list[Member], reason: str) -> None:

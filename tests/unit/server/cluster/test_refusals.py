@@ -2,7 +2,12 @@
 
 from headwater.server.cluster.channel import Channel
 from headwater.server.cluster.handshake import Credentials, Handshake
-from headwater.server.cluster.refusals import REASON_CHARS_MAX, REFUSALS_MAX, Refusals
+from headwater.server.cluster.refusals import (
+    LOGGED_CHARS_MAX,
+    REASON_CHARS_MAX,
+    REFUSALS_MAX,
+    Refusals,
+)
 from headwater.server.cluster.targets import Target
 from headwater.server.core.own_subscriptions import ServerConnection
 from headwater.server.log import Log
@@ -46,6 +51,12 @@ def test_a_success_leaves_the_reasons_of_other_addresses() -> None:
 def test_long_reasons_are_told_apart_by_their_beginnings() -> None:
     start = "n" * REASON_CHARS_MAX
     assert len(errors(("a", start), ("a", start + "o"), ("a", start[1:] + "o"))) == 2
+
+
+def test_a_reason_of_another_server_is_one_bounded_line_of_printable_characters() -> None:
+    (line,) = errors(("a", "no\n[1] [INF] \x1b[2J" + "n" * 70_000))
+    assert line.startswith("no?[1] [INF] ?[2Jn")
+    assert len(line) == LOGGED_CHARS_MAX
 
 
 def test_the_reasons_that_are_remembered_are_bounded() -> None:

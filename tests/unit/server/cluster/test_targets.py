@@ -7,7 +7,6 @@ from headwater.server.cluster.targets import (
     Target,
     delay_s,
     is_reported,
-    joined_address,
     may_retry,
     renewal_delay_s,
 )
@@ -45,5 +44,5 @@ def test_a_failure_is_reported_at_first_and_then_now_and_again() -> None:
 
 
 def test_addresses() -> None:
-    assert joined_address("::1", 6222) == "[::1]:6222"
+    assert Target("::1", 6222, None, is_configured=False).address == "[::1]:6222"
     assert Target("h", 1, Credentials(), is_configured=False).address == "h:1"

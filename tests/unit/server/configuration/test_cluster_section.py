@@ -158,6 +158,15 @@ def run(*flags: str) -> Options:
             "jetstream cluster requires `cluster.name` to be set",
         ),
         ("--cluster nats://h:1 --cluster_advertise a:b:c", "invalid Cluster.Advertise value"),
+        ("--cluster nats://h:1 --cluster_advertise a:65536", "invalid Cluster.Advertise value"),
+        (
+            f"--cluster nats://h:1 -n {'n' * 256}",
+            f'server name "{"n" * 256}" is longer than 255 bytes; choose another one',
+        ),
+        (
+            "--cluster nats://h:1 --cluster_name a\x1bb",
+            r'cluster name "a\\x1bb" has a blank or a control character',
+        ),
     ],
 )
 def test_options_that_contradict_each_other(flags: str, reason: str) -> None:
