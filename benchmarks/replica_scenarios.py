@@ -88,6 +88,13 @@ KINDS: Final = (
         {"storage": "memory"},
         aim=None,
     ),
+    Kind(
+        "memory, 1 KiB, 100 in flight",
+        replace(BASE, size=1024, window=100),
+        15_000,
+        {"storage": "memory"},
+        aim=None,
+    ),
     Kind("sync always, 128 B, 1,000 in flight", BASE, 3_000, sync_always=True, aim=SYNCED),
     Kind(
         "sync always, 1 KiB, 1,000 in flight",
@@ -99,6 +106,13 @@ KINDS: Final = (
     Kind(
         "sync always, 128 B, 100 in flight",
         replace(BASE, window=100),
+        2_000,
+        sync_always=True,
+        aim=None,
+    ),
+    Kind(
+        "sync always, 1 KiB, 100 in flight",
+        replace(BASE, size=1024, window=100),
         2_000,
         sync_always=True,
         aim=None,
@@ -436,7 +450,13 @@ REPLICA_SCENARIOS: Final[dict[str, Scenario]] = {
     "replicas-latency-128": partial(latency, name="file, 128 B", size=128),
     "replicas-latency-1024": partial(latency, name="file, 1 KiB", size=1024),
     "replicas-latency-memory": partial(latency, name="memory", size=128, storage="memory"),
+    "replicas-latency-memory-1024": partial(
+        latency, name="memory, 1 KiB", size=1024, storage="memory"
+    ),
     "replicas-latency-always": partial(latency, name="sync always", size=128, sync_always=True),
+    "replicas-latency-always-1024": partial(
+        latency, name="sync always, 1 KiB", size=1024, sync_always=True
+    ),
     "replicas-pull": pulling,
     "replicas-failover-kill": partial(failover, how="kill -9"),
     "replicas-failover-pause": partial(failover, how="pause"),
