@@ -48,9 +48,9 @@ async def running(
         yield cluster, load
 
 
-def rounds(few: int) -> range:
-    """The numbers of the rounds: few of them, unless the environment asks for more."""
-    return range(ROUNDS or few)
+def rounds(few: int, kinds: int = 1) -> range:
+    """The numbers of the rounds: few of each kind, unless the environment asks for more."""
+    return range((ROUNDS or few) * kinds)
 
 
 async def recover(load: Load, replicas: int) -> None:
@@ -136,12 +136,12 @@ async def rounds_of(
     faults: Sequence[Fault],
     servers: int = 3,
     victims: int = 1,
-    few: int = 2,
+    count: range = rounds(2),
     has_proxies: bool = False,
 ) -> None:
     """Rounds of faults during which clients go on."""
     async with running(directory, servers, servers, has_proxies=has_proxies) as (cluster, load):
-        for number in rounds(few):
+        for number in count:
             names = await victims_of(cluster, load, number, victims)
             fault = faults[number % len(faults)]
             print(f"round {number}: {fault.__name__} {names}")
@@ -162,12 +162,18 @@ def test_any_one_of_three_servers_may_be_paused(tmp_path: Path) -> None:
 
 
 def test_any_one_of_three_servers_may_be_cut_off(tmp_path: Path) -> None:
-    asyncio.run(rounds_of(tmp_path, (*CUTS, slow_down), has_proxies=True))
+    asyncio.run(rounds_of(tmp_path, CUTS, has_proxies=True))
+
+
+def test_links_of_any_one_of_three_servers_may_be_slow(tmp_path: Path) -> None:
+    asyncio.run(rounds_of(tmp_path, [slow_down], count=rounds(1), has_proxies=True))
 
 
 def test_any_two_of_five_servers_may_be_lost(tmp_path: Path) -> None:
-    faults = (kill, pause, *CUTS)
-    asyncio.run(rounds_of(tmp_path, faults, servers=5, victims=2, few=3, has_proxies=True))
+    """Kills, pauses and cuts take turns, so that each cluster meets them all."""
+    faults = [fault for each in CUTS for fault in (kill, pause, each)]
+    count = rounds(2, kinds=3)
+    asyncio.run(rounds_of(tmp_path, faults, servers=5, victims=2, count=count, has_proxies=True))
 
 
 @pytest.mark.parametrize("is_synced", [True, False], ids=["always", "interval"])
