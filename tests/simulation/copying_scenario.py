@@ -37,6 +37,8 @@ ORIGIN, OTHER, MIRROR, FILTERED, AGGREGATE = "O", "P", "M", "F", "A"
 # A mirror of the aggregate, which keeps the messages that limits remove from the aggregate.
 WITNESS = "W"
 WANTED = "o.wanted"
+# The subject under which the aggregate stores a message, by that of the origin.
+SOURCED = {WANTED: WANTED, "o.other": "o.other", "p.wanted": "q.wanted"}
 SUBJECTS = {ORIGIN: (WANTED, "o.other"), OTHER: ("p.wanted", "p.other")}
 CONFIGS: dict[str, dict[str, Any]] = {
     ORIGIN: {"subjects": ["o.>"]},
@@ -262,7 +264,7 @@ class CopyingScenario:
         mirrored = {each.sequence for each in self.contents(MIRROR)}
         filtered = {each.sequence for each in self.contents(FILTERED)}
         bodies = {each.body for each in self.contents(AGGREGATE)}
-        sourced = {each.body for each in (*origin, *other) if each.subject != "p.other"}
+        sourced = {each.body for each in (*origin, *other) if each.subject in SOURCED}
         if self.shape.kept:
             aggregate = self.contents(AGGREGATE)
             witnessed = {each.sequence for each in self.contents(WITNESS)}
@@ -275,13 +277,12 @@ class CopyingScenario:
 
     def check(self) -> None:
         """Raises BrokenCopy if a copy has anything that its origin has not said."""
-        origin = {each.sequence: each for each in self.contents(ORIGIN)}
-        for name in (MIRROR, FILTERED):
-            wanted = {
-                sequence: each
-                for sequence, each in origin.items()
-                if name == MIRROR or each.subject == WANTED
-            }
+        origin = self.contents(ORIGIN)
+        for name, subjects in ((MIRROR, SUBJECTS[ORIGIN]), (FILTERED, (WANTED,))):
+            wanted = {each.sequence: each for each in origin if each.subject in subjects}
+            strange = [each for each in self.contents(name) if each.subject not in subjects]
+            if strange:
+                raise BrokenCopy(f"{name} has {strange}, which its filter leaves out")
             self._check_mirror(name, wanted, self.contents(name))
         self._check_aggregate(self.contents(AGGREGATE))
         if self.shape.sync_always:
@@ -314,6 +315,9 @@ class CopyingScenario:
                 raise BrokenCopy(f"{message} has no origin")
             if self.bodies.get(message.body) != provenance.subject.decode():
                 raise BrokenCopy(f"{message} was not published on its subject")
+            stored = SOURCED.get(provenance.subject.decode())
+            if stored != message.subject:
+                raise BrokenCopy(f"{message} should be stored under {stored}")
             key = provenance.index_name, provenance.identity
             if provenance.sequence <= last.get(key, 0):
                 raise BrokenCopy(f"{message} comes behind {last[key]} of its source")

@@ -4,13 +4,14 @@ A seed is replayed by `SEEDS=seed:42 python -m pytest tests/simulation/test_copy
 """
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pytest
 
 from headwater.jetstream.copying import machine
 from headwater.jetstream.copying.arrivals import Arrivals, Control
 from headwater.jetstream.copying.machine import SILENCE_NS, CopyMachine
+from headwater.jetstream.copying.origins import Origin
 from headwater.jetstream.streams.origin_positions import OriginPositions
 from headwater.server.streams.storage.stream_store import StreamStore
 from headwater.testing import World, seeds
@@ -104,6 +105,33 @@ def test_without_a_defence_nothing_shows_while_nothing_fails(
     plant(monkeypatch)
     _, scenario = run(2, CALM)
     assert scenario.published
+
+
+# --- settings that are not kept --------------------------------------------------------------
+
+
+def _origins_have_no_filters(patch: pytest.MonkeyPatch) -> None:
+    describe = Origin.__init__
+
+    def describe_all(self: Origin, *args: Any, **settings: Any) -> None:
+        describe(self, *args, **settings)
+        self.filters = ()
+
+    patch.setattr(Origin, "__init__", describe_all)
+
+
+def _subjects_are_not_transformed(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Origin, "subjects_of", lambda self, subjects, entropy: subjects)
+
+
+@pytest.mark.parametrize("plant", [_origins_have_no_filters, _subjects_are_not_transformed])
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_settings_of_an_origin_that_are_not_kept_show_at_once(
+    seed: int, plant: Plant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+    with pytest.raises(BrokenCopy):
+        run(seed, CALM)
 
 
 # --- deliveries that are lost ------------------------------------------------------------------
