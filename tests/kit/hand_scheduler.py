@@ -32,7 +32,9 @@ class HandScheduler:
         self.closes: list[Callable[[], Any]] = []
 
     def call_soon(self, call: Callable[[], object]) -> HandTimer:
-        return self.call_later(0.0, call)
+        """A call of the next turn is a piece of work that has no end of its own."""
+        self.work.append((call, lambda _: None))
+        return HandTimer(0.0, call)
 
     def call_later(self, delay_s: float, call: Callable[[], object]) -> HandTimer:
         timer = HandTimer(delay_s, call)

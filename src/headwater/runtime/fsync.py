@@ -133,8 +133,13 @@ class SyncDriver:
             self._failed(str(error))
             return
         self._syncing = True
-        # If the interval was faster, all is on the disk already; the order of calls is the same.
-        self._offload(self._sync_ahead if is_begun else _nothing_to_sync, self._finish_commit)
+        if is_begun:
+            self._offload(self._sync_ahead, self._finish_commit)
+        else:
+            # Nobody waits for the disk, or the interval was faster: no other thread is needed, and
+            # the order of calls is the same.
+            self._offloaded += 1
+            self._scheduler.call_soon(self._finish_unsynced)
 
     def _sync_ahead(self) -> str:
         """Sync off the loop. Returns the error, or an empty text."""
@@ -143,6 +148,10 @@ class SyncDriver:
         except StoreError as error:
             return str(error)
         return ""
+
+    def _finish_unsynced(self) -> None:
+        self._offloaded -= 1
+        self._finish_commit("")
 
     def _finish_commit(self, problem: str) -> None:
         self._syncing = False
@@ -225,7 +234,3 @@ class SyncDriver:
             step()
         except StoreError as error:
             self._failed(str(error))
-
-
-def _nothing_to_sync() -> str:
-    return ""
