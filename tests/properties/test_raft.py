@@ -11,6 +11,7 @@ from headwater.raft import codec, quorum, withdrawals
 from headwater.raft import membership as memberships
 from headwater.raft.codec import MalformedMessage
 from headwater.raft.entry import Entry, EntryKind
+from headwater.raft.lease import LEASE_NS_MAX
 from headwater.raft.log import NO_TERM, RaftLog
 from headwater.raft.membership import MalformedMembership, Membership, membership_of
 from headwater.raft.messages import Append
@@ -78,7 +79,7 @@ numbers = st.integers(0, (1 << 64) - 1)
 
 @given(st.binary(max_size=300))
 def test_any_bytes_are_a_message_or_refused(data: bytes) -> None:
-    for beginning in (b"", *(bytes((codec.VERSION, kind)) for kind in range(12))):
+    for beginning in (b"", *(bytes((codec.VERSION, kind)) for kind in range(14))):
         with contextlib.suppress(MalformedMessage):
             message = codec.decode(beginning + data, "a", "b")
             assert codec.encode(message) == beginning + data
@@ -89,7 +90,7 @@ def test_any_bytes_are_a_message_or_refused(data: bytes) -> None:
 
 
 @given(
-    st.lists(st.tuples(st.binary(max_size=40), numbers, numbers), max_size=5),
+    st.lists(st.tuples(st.binary(max_size=40), numbers, st.integers(0, LEASE_NS_MAX)), max_size=5),
     st.integers(0, 1 << 40),
     st.data(),
 )

@@ -5,9 +5,10 @@
     entry     term:8 index:8 kind:1 created_ns:8 lease_ns:8 size:4 data
 
 All integers are little-endian and unsigned. A message is decoded whole or refused: a wrong length,
-an unknown version or kind, entries that do not follow each other, and names or memberships that
-break a rule raise MalformedMessage, whose text names the fault. Nothing is allocated for a count
-before the bytes for it are there.
+an unknown version or kind, terms and indices that no group reaches or that contradict each other,
+entries that do not follow each other, and names or memberships that break a rule raise
+MalformedMessage, whose text names the fault. Nothing is allocated for a count before the bytes for
+it are there.
 """
 
 from collections.abc import Callable
@@ -42,6 +43,10 @@ VERSION: Final = 1
 ENTRY_DATA_BYTES_MAX: Final = 128 * 1024 * 1024
 """The data of one entry. A turn's batch is bounded far below it; the rest is room for one message
 of the largest payload that a server can be configured with."""
+
+NUMBER_LIMIT: Final = 1 << 62
+"""Terms, indices and numbers of rounds are smaller. Each member can count on from any that it is
+told, and write the result down."""
 
 _HEAD: Final = Struct("<BB")
 _COUNT: Final = Struct("<BI")
@@ -96,6 +101,11 @@ def _entry_parts(entries: list[Entry]) -> list[bytes]:
     return parts
 
 
+def _check_numbers(numbers: tuple[int, ...]) -> None:
+    if max(numbers) >= NUMBER_LIMIT:
+        raise MalformedMessage("a term or an index is larger than any group reaches")
+
+
 def _entries(data: bytes, at: int, count: int) -> list[Entry]:
     """The entries that fill the rest of the data. Their indices and terms must be in order."""
     if count * _ENTRY.size > len(data) - at:
@@ -111,6 +121,8 @@ def _entries(data: bytes, at: int, count: int) -> list[Entry]:
             raise MalformedMessage("message ends within an entry")
         if kind not in _KINDS:
             raise MalformedMessage(f"unknown kind {kind} of an entry")
+        if lease_ns > LEASE_NS_MAX:
+            raise MalformedMessage("an entry grants too long a lease")
         if previous is not None and (index != previous.index + 1 or term < previous.term):
             raise MalformedMessage("entries do not follow each other")
         previous = Entry(term, index, _KINDS[kind], data[at : at + size], created_ns, lease_ns)
@@ -122,6 +134,8 @@ def _entries(data: bytes, at: int, count: int) -> list[Entry]:
         entries.append(previous)
     if at != len(data):
         raise MalformedMessage("message has bytes after its end")
+    if previous is not None:
+        _check_numbers((previous.term, previous.index))
     return entries
 
 
@@ -153,12 +167,17 @@ def decode(data: bytes, sender: str, to: str) -> Message:
     return _MESSAGE_OF[kind](data, sender, to)
 
 
-def _fields(form: Struct, data: bytes, *, is_whole: bool = True) -> tuple[int, ...]:
-    """The numbers behind the head; `is_whole` if nothing may follow them."""
+def _fields(
+    form: Struct, data: bytes, *, is_whole: bool = True, bounded: int | None = None
+) -> tuple[int, ...]:
+    """The numbers behind the head; `is_whole` if nothing may follow them. The first ones, or all,
+    are bounded: recovery numbers are random."""
     end = _HEAD.size + form.size
     if len(data) < end or (is_whole and len(data) > end):
         raise MalformedMessage("message has a wrong length")
-    return form.unpack_from(data, _HEAD.size)
+    fields = form.unpack_from(data, _HEAD.size)
+    _check_numbers(fields[:bounded])
+    return fields
 
 
 def _truth(value: int) -> bool:
@@ -172,7 +191,14 @@ def _pre_vote_body(message: PreVote) -> bytes:
 
 
 def _pre_vote(data: bytes, sender: str, to: str) -> Message:
-    return PreVote(sender, to, *_fields(_ASK, data))
+    term, last_index, last_term = _fields(_ASK, data)
+    _check_candidate(term, last_term)
+    return PreVote(sender, to, term, last_index, last_term)
+
+
+def _check_candidate(term: int, last_term: int) -> None:
+    if last_term >= term:
+        raise MalformedMessage("a candidate has an entry of the term that it stands for")
 
 
 def _answer_body(message: PreVoteReply | VoteReply) -> bytes:
@@ -190,6 +216,7 @@ def _vote_body(message: Vote) -> bytes:
 
 def _vote(data: bytes, sender: str, to: str) -> Message:
     term, last_index, last_term, forced = _fields(_VOTE, data)
+    _check_candidate(term, last_term)
     return Vote(sender, to, term, last_index, last_term, _truth(forced))
 
 
@@ -211,7 +238,7 @@ def _append_body(message: Append) -> bytes:
 
 
 def _append(data: bytes, sender: str, to: str) -> Message:
-    fields = _fields(_APPEND, data, is_whole=False)
+    fields = _fields(_APPEND, data, is_whole=False, bounded=4)
     term, prev_index, prev_term, commit, readmits, count = fields
     entries = _entries(data, _HEAD.size + _APPEND.size, count)
     last_term = prev_term
@@ -229,7 +256,10 @@ def _append_reply_body(message: AppendReply) -> bytes:
 
 
 def _append_reply(data: bytes, sender: str, to: str) -> Message:
-    return AppendReply(sender, to, *_fields(_APPEND_REPLY, data))
+    term, match, commit, recovery = _fields(_APPEND_REPLY, data, bounded=3)
+    if commit > match:
+        raise MalformedMessage("a member has not all the entries that it knows to be committed")
+    return AppendReply(sender, to, term, match, commit, recovery)
 
 
 def _append_reject_body(message: AppendReject) -> bytes:
@@ -243,7 +273,11 @@ def _append_reject_body(message: AppendReject) -> bytes:
 
 
 def _append_reject(data: bytes, sender: str, to: str) -> Message:
-    return AppendReject(sender, to, *_fields(_APPEND_REJECT, data))
+    fields = _fields(_APPEND_REJECT, data, bounded=4)
+    term, prev_index, hint_index, hint_term, _ = fields
+    if hint_index > prev_index or hint_term > term:
+        raise MalformedMessage("a refusal points to an entry that cannot be there")
+    return AppendReject(sender, to, *fields)
 
 
 def _snapshot_body(message: InstallSnapshot) -> bytes:

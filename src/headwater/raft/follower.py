@@ -9,7 +9,6 @@ All appends of a turn are confirmed by one message, which leaves after the entri
 
 from typing import final
 
-from headwater.base.invariants import check
 from headwater.raft.lease import longest_lease
 from headwater.raft.messages import (
     Append,
@@ -17,6 +16,7 @@ from headwater.raft.messages import (
     AppendReply,
     CampaignNow,
     Digest,
+    ImpossibleMessage,
     InstallSnapshot,
     ReadRound,
     ReadRoundReply,
@@ -109,7 +109,8 @@ class Follower(Role):
         return Transition(RoleName.CANDIDATE, self.replica.term + 1, forced=True)
 
     def _follow(self, leader: str, now_ns: int) -> None:
-        check(self.replica.leader in (NOBODY, leader), "a term has one leader")
+        if self.replica.leader not in (NOBODY, leader):
+            raise ImpossibleMessage("it claims to lead the term of another leader")
         self.replica.leader = leader
         self._set_deadline(now_ns)
 

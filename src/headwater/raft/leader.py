@@ -33,6 +33,7 @@ from headwater.raft.messages import (
     AppendReply,
     CampaignNow,
     Digest,
+    ImpossibleMessage,
     InstallSnapshot,
     ReadRoundReply,
 )
@@ -423,9 +424,7 @@ class Leader(Role):
         return self._replication.progress_of(peer)
 
     def on_append(self, message: Append, now_ns: int) -> Transition | None:
-        check(False, f"{message.sender} and {self.replica.name} lead term {message.term}")
-        return None
+        raise ImpossibleMessage("it claims to lead the term that this server leads")
 
     def on_install_snapshot(self, message: InstallSnapshot, now_ns: int) -> Transition | None:
-        check(False, f"{message.sender} and {self.replica.name} lead term {message.term}")
-        return None
+        raise ImpossibleMessage("it claims to lead the term that this server leads")

@@ -132,6 +132,12 @@ class RaftLog:
                 break
         return False
 
+    def names(self, server: str) -> bool:
+        """Whether a server is a member, or was one by an entry that is not trimmed yet."""
+        return self.membership.has(server) or any(
+            membership.has(server) for _, membership in self._memberships
+        )
+
     def is_up_to_date(self, last_index: int, last_term: int) -> bool:
         """Whether another log, by its last entry, has all that this one could have committed."""
         return (last_term, last_index) >= (self.last_term, self.last_index)
@@ -223,14 +229,20 @@ class RaftLog:
 
         That cannot be unless a majority has forgotten, and went on with what it had.
         """
-        known = self.term_at(prev_index)
-        if prev_index <= self.commit and known not in (NO_TERM, prev_term):
+        if prev_index <= self.commit and self._differs(prev_index, prev_term):
             return True
         return any(
-            self.term_at(entry.index) not in (NO_TERM, entry.term)
+            self._differs(entry.index, entry.term)
             for entry in entries
             if entry.index <= self.commit
         )
+
+    def _differs(self, index: int, term: int) -> bool:
+        """Whether a committed entry, which may be trimmed, is known to be of another term."""
+        if index < self.snapshot.index:
+            # Terms never fall along a log.
+            return term > self.snapshot.term
+        return self.term_at(index) != term
 
     def _without_present(self, entries: list[Entry]) -> list[Entry]:
         for position, entry in enumerate(entries):

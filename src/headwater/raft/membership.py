@@ -51,6 +51,10 @@ class Membership:
         """Whether a member is counted, by either majority."""
         return name in self.voters or name in self.outgoing
 
+    def has(self, name: str) -> bool:
+        """Whether a server is a member: a voter, an old one or a learner."""
+        return name in self.voters or name in self.outgoing or name in self.learners
+
     def members(self) -> tuple[str, ...]:
         """All members, sorted."""
         return tuple(sorted({*self.voters, *self.outgoing, *self.learners}))

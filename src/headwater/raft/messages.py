@@ -5,10 +5,21 @@ of many groups in one frame. There is no heartbeat: a follower learns from the l
 that its leader is there, and from a `Digest` whether that server still leads the group.
 """
 
-from typing import final
+from typing import Final, final
 
+from headwater.base.errors import PeerError
 from headwater.raft.entry import Entry
 from headwater.raft.storage import TRUSTED, Snapshot
+
+TERM_JUMP_MAX: Final = 1 << 32
+"""A message is of a term that is ahead of its receiver's by no more than this. A group that held an
+election every tenth of a second, while a member was away, would need 13 years for it. Without the
+limit one absurd message would have a group at the last term that can be written, for good: there is
+no election behind it."""
+
+
+class ImpossibleMessage(PeerError):
+    """A message that no sound member of the group can have sent."""
 
 
 class Message:

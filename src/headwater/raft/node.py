@@ -45,11 +45,13 @@ from headwater.raft.leader import Leader
 from headwater.raft.log import RaftLog
 from headwater.raft.membership import Membership
 from headwater.raft.messages import (
+    TERM_JUMP_MAX,
     Append,
     AppendReject,
     AppendReply,
     CampaignNow,
     Digest,
+    ImpossibleMessage,
     InstallSnapshot,
     Message,
     PreVote,
@@ -210,8 +212,10 @@ class RaftNode:
         self._replica.replies.append(self.digest(peer))
 
     def step(self, message: Message, now_ns: int) -> None:
-        """Answer a message."""
+        """Answer a message. Raises ImpossibleMessage, which leaves the member as it was."""
         check(message.to == self._replica.name, "a message is for this member")
+        if message.term > self._replica.term + TERM_JUMP_MAX:
+            raise ImpossibleMessage("it tells a term to which no elections can have led")
         if isinstance(message, PreVote):
             self._answer_pre_vote(message, now_ns)
         elif isinstance(message, PreVoteReply):

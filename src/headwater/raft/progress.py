@@ -117,9 +117,10 @@ class Progress:
     def refuse(self, prev_index: int, hint_index: int) -> None:
         """Note that the follower lacks an entry.
 
-        A refusal that was overtaken by a confirmation, or by another refusal, is of no use.
+        A refusal that was overtaken by a confirmation, or by another refusal, is of no use, and
+        none of an append that was not sent is.
         """
-        if self.phase is Phase.SNAPSHOT or prev_index <= self.match:
+        if self.phase is Phase.SNAPSHOT or not self.match < prev_index < self.next:
             return
         if self.phase is Phase.PROBE and prev_index != self.next - 1:
             return
@@ -149,6 +150,12 @@ class Progress:
         self.is_unanswered = True
         self.is_readmission_sent = False
         self.commit_sent = self.commit_known
+
+    def ask_at(self, index: int) -> None:
+        """Ask at an index for the end of the follower's log, when the time to ask again comes."""
+        self.probe()
+        self.next = index + 1
+        self.is_probe_sent = True
 
     def forget(self, recovery: int) -> None:
         """Note that the follower has forgotten what it had confirmed, or that it is whole again.

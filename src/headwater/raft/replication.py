@@ -64,6 +64,12 @@ class Replication:
             return None
         self._note_recovery(message.sender, progress, message.recovery)
         progress.resend_ns = now_ns + self._replica.config.resend_ns
+        last_index = self._replica.log.last_index
+        if message.match > last_index:
+            # It knows more committed entries than this log has. The end of the log, an entry of
+            # this term, shows it that they are contradicted.
+            progress.ask_at(last_index)
+            return None
         first_index = self._replica.log.snapshot.index + 1
         progress.confirm(message.match, message.commit, first_index)
         if message.sender in self._leaving:

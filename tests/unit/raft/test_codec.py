@@ -27,15 +27,16 @@ from headwater.raft.storage import Snapshot
 from headwater.raft.withdrawals import encode as encode_first
 
 LARGEST = (1 << 64) - 1
+HIGHEST = codec.NUMBER_LIMIT - 1
 JOINT = Membership(("c", "d"), ("a", "b"), ("e",))
 ENTRIES = [
     Entry(2, 8, EntryKind.DATA, b"records", 123_456, 789),
     Entry(2, 9, EntryKind.NOOP, b""),
-    Entry(3, 10, EntryKind.MEMBERSHIP, memberships.encode(JOINT), LARGEST, LARGEST),
+    Entry(3, 10, EntryKind.MEMBERSHIP, memberships.encode(JOINT), LARGEST, LEASE_NS_MAX),
     Entry(3, 11, EntryKind.WITHDRAWAL, encode_first(8)),
 ]
 MESSAGES: list[Message] = [
-    PreVote("a", "b", 3, LARGEST, 2),
+    PreVote("a", "b", 3, HIGHEST, 2),
     PreVoteReply("a", "b", 3, True),
     Vote("a", "b", 3, 9, 2, True),
     VoteReply("a", "b", 3, False),
@@ -45,9 +46,9 @@ MESSAGES: list[Message] = [
     AppendReject("a", "b", 3, 9, 8, 2, 5),
     InstallSnapshot("a", "b", 3, Snapshot(9, 2, JOINT)),
     InstallSnapshot("a", "b", 3, Snapshot(9, 2, JOINT, LEASE_NS_MAX)),
-    ReadRound("a", "b", 3, LARGEST),
-    ReadRoundReply("a", "b", LARGEST, 1),
-    CampaignNow("a", "b", LARGEST),
+    ReadRound("a", "b", 3, HIGHEST),
+    ReadRoundReply("a", "b", HIGHEST, 1),
+    CampaignNow("a", "b", HIGHEST),
     Digest("a", "b", 3, "ä"),
     Digest("a", "b", 0, ""),
 ]
@@ -130,6 +131,15 @@ def noop(term: int, index: int) -> Entry:
             codec.encode(InstallSnapshot("a", "b", 3, Snapshot(9, 2, JOINT, LEASE_NS_MAX + 1))),
             "too long a lease",
         ),
+        (
+            encoded_append(7, 2, 3, Entry(2, 8, EntryKind.NOOP, b"", 0, LEASE_NS_MAX + 1)),
+            "too long a lease",
+        ),
+        (codec.encode(Vote("a", "b", 3, 9, 3, False)), "an entry of the term that it stands for"),
+        (codec.encode(PreVote("a", "b", 3, 9, 3)), "an entry of the term that it stands for"),
+        (codec.encode(AppendReply("a", "b", 3, 8, 9)), "has not all the entries"),
+        (codec.encode(AppendReject("a", "b", 3, 8, 9, 2)), "cannot be there"),
+        (codec.encode(AppendReject("a", "b", 3, 8, 8, 4)), "cannot be there"),
         (codec.encode(Digest("a", "b", 3, "x" * (NAME_BYTES_MAX + 1))), "too long"),
         (codec.encode(Digest("a", "b", 3, "")) + b"\xff", "not UTF-8"),
         (codec.encode(VoteReply("a", "b", 3, True))[:-1] + b"\x02", "neither true nor false"),
@@ -138,6 +148,32 @@ def noop(term: int, index: int) -> Entry:
 def test_messages_that_break_a_rule_are_refused_by_name(data: bytes, reason: str) -> None:
     with pytest.raises(MalformedMessage, match=reason):
         codec.decode(data, "a", "b")
+
+
+PAST = codec.NUMBER_LIMIT
+TOO_LARGE: list[Message] = [
+    PreVote("a", "b", PAST, 1, 1),
+    PreVoteReply("a", "b", PAST, False),
+    Vote("a", "b", 3, PAST, 2, False),
+    VoteReply("a", "b", PAST, True),
+    Append("a", "b", PAST, 7, 2, [], 6),
+    Append("a", "b", 3, PAST, 2, [], 6),
+    Append("a", "b", 3, 7, 2, [], PAST),
+    Append("a", "b", 3, PAST - 1, 2, [noop(2, PAST)], 0),
+    AppendReply("a", "b", 3, PAST, 8),
+    AppendReject("a", "b", 3, PAST, 8, 2),
+    InstallSnapshot("a", "b", 3, Snapshot(PAST, 2, JOINT)),
+    ReadRound("a", "b", 3, PAST),
+    ReadRoundReply("a", "b", 3, PAST),
+    CampaignNow("a", "b", PAST),
+    Digest("a", "b", PAST, "a"),
+]
+
+
+@pytest.mark.parametrize("message", TOO_LARGE, ids=names(TOO_LARGE))
+def test_a_number_that_no_group_reaches_is_refused_by_name(message: Message) -> None:
+    with pytest.raises(MalformedMessage, match="larger than any group reaches"):
+        codec.decode(codec.encode(message), "a", "b")
 
 
 def test_a_count_of_entries_that_cannot_be_there_costs_nothing() -> None:

@@ -105,6 +105,39 @@ def test_a_leader_that_lacks_committed_entries_is_contradicted() -> None:
     assert not log.contradicts(0, 0, [])
 
 
+def test_a_leader_that_lacks_trimmed_entries_is_contradicted() -> None:
+    """Terms never fall along a log, so a later term cannot stand before what is trimmed."""
+    log, _ = log_of(2, 2, 3)
+    log.commit_to(4)
+    write(log, 1)
+    log.written(1, None)
+    log.take_committed(1 << 20)
+    log.applied_to(4)
+    log.trim(4)
+    assert log.contradicts(2, 4, [])
+    assert log.contradicts(1, 2, entries(2, 4))
+    assert not log.contradicts(2, 3, [])
+    assert not log.contradicts(1, 2, entries(2, 2, 3))
+
+
+def test_servers_that_were_members_are_known_until_their_entries_are_trimmed() -> None:
+    log, _ = log_of(2)
+    before = log.membership.members()
+    after = membership_of((*before, "z"))
+    log.append([Entry(2, 3, EntryKind.MEMBERSHIP, memberships.encode(after))])
+    log.append([Entry(2, 4, EntryKind.MEMBERSHIP, memberships.encode(membership_of(before)))])
+    assert not log.membership.has("z")
+    assert log.names("z")
+    assert not log.names("y")
+    write(log, 1)
+    log.written(1, None)
+    log.commit_to(4)
+    log.take_committed(1 << 20)
+    log.applied_to(4)
+    log.trim(4)
+    assert not log.names("z")
+
+
 def test_a_write_vouches_for_nothing_that_was_cut_since() -> None:
     """Also if an equal entry has taken the place: the write of that one is still to come."""
     log, _ = log_of()

@@ -6,10 +6,12 @@ from headwater.base.invariants import InvariantViolation
 from headwater.raft.entry import Entry, EntryKind
 from headwater.raft.membership import membership_of
 from headwater.raft.messages import (
+    TERM_JUMP_MAX,
     Append,
     AppendReply,
     CampaignNow,
     Digest,
+    ImpossibleMessage,
     Message,
     PreVote,
     PreVoteReply,
@@ -258,3 +260,20 @@ def test_entries_of_another_leader_are_not_disowned() -> None:
     member.lead()
     member.confirm("c")
     assert b"theirs" in member.applied
+
+
+def test_a_term_to_which_no_elections_can_have_led_is_refused() -> None:
+    """Else the group would be at the last term there is, and could elect nobody any more."""
+    for sent in (
+        Digest("b", "a", 2 + TERM_JUMP_MAX, ""),
+        PreVoteReply("b", "a", 2 + TERM_JUMP_MAX, False),
+        Append("b", "a", 2 + TERM_JUMP_MAX, 1, 1, [], 1),
+    ):
+        member = Member()
+        assert member.node.term == 1
+        with pytest.raises(ImpossibleMessage, match="no elections can have led"):
+            member.node.step(sent, member.now_ns)
+        assert member.node.term == 1
+        sent.term -= 1
+        member.node.step(sent, member.now_ns)
+        assert member.node.term == 1 + TERM_JUMP_MAX

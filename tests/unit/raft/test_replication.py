@@ -119,9 +119,29 @@ def test_a_refusal_is_answered_from_the_hint() -> None:
 
 def test_the_leaders_own_log_improves_a_hint() -> None:
     member = leader()
-    sent = member.step(AppendReject("b", "a", 2, 9, 9, 1))
-    assert all(isinstance(message, Append) for message in sent)
+    propose(member, b"x", b"y")
+    sent = member.step(AppendReject("b", "a", 2, 4, 4, 1))
+    assert appends(sent, "b") == [[b"x", b"y"]]
     assert progress(member, "b").match == 2
+
+
+def test_a_refusal_of_an_append_that_was_not_sent_is_ignored() -> None:
+    member = leader()
+    propose(member, b"x", b"y")
+    assert member.step(AppendReject("b", "a", 2, 1 << 61, 1 << 60, 2)) == []
+    assert progress(member, "b").phase is Phase.REPLICATE
+
+
+def test_a_member_that_has_more_entries_than_the_leader_is_shown_the_end_of_its_log() -> None:
+    member = leader()
+    assert member.step(AppendReply("b", "a", 2, 9, 9)) == []
+    assert progress(member, "b").match == 2
+    assert member.node.log.commit == 2
+    [question] = [message for message in member.time_out() if message.to == "b"]
+    assert question == Append("a", "b", 2, 2, 2, [], 2)
+    assert appends(propose(member, b"x"), "c") == [[b"x"]]
+    member.confirm("c")
+    assert member.node.log.commit == 3
 
 
 def test_a_follower_that_lacks_trimmed_entries_is_offered_a_snapshot_once() -> None:

@@ -63,6 +63,13 @@ third is admitted. It is born once, so there is time.
 RETRY_NS: Final = 2 * NS_PER_S
 """A ballot that was not answered by a majority in this time is followed by a higher one."""
 
+BALLOT_LIMIT: Final = 1 << 62
+"""The counters of ballots are smaller, so that each server can count on from any of them."""
+
+BALLOT_JUMP_MAX: Final = 1 << 32
+"""A ballot is ahead of those that its receiver has seen by no more than this. With a ballot every
+two seconds it would take 270 years; a ballot at the limit would leave none for a later birth."""
+
 _VERSION: Final = 1
 _BIRTH: Final = Struct(f"<{IDENTITY_BYTES}s{IDENTITY_BYTES}sB")
 _BALLOT: Final = Struct("<Q")
@@ -265,6 +272,8 @@ class _Reader:
 
     def ballot(self) -> Ballot:
         (counter,) = self.numbers(_BALLOT)
+        if counter >= BALLOT_LIMIT:
+            raise MalformedBirth("a ballot is larger than any birth reaches")
         return Ballot(counter, self._name())
 
     def birth(self) -> Birth | None:
@@ -401,9 +410,11 @@ class ClusterBirth:
         return 2 * count > self._expected
 
     def heard(self, peer: str, message: BirthMessage) -> Addressed:
-        """Answer the message of a connected server."""
+        """Answer the message of a connected server. Raises MalformedBirth."""
         if peer not in self._peers:
             return []
+        if message.ballot.counter > self.record.promised.counter + BALLOT_JUMP_MAX:
+            raise MalformedBirth("a ballot is one to which no births can have led")
         if self.chosen is not None:
             if message.kind in (Kind.PREPARE, Kind.ACCEPT):
                 return [(peer, BirthMessage(Kind.CHOSEN, birth=self.chosen))]

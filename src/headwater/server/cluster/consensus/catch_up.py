@@ -29,6 +29,7 @@ from headwater.server.cluster.consensus.transfers import (
     WANTED,
     IncomingSnapshots,
     OutgoingSnapshots,
+    decode_piece,
     take_piece,
 )
 from headwater.server.log import Log
@@ -138,6 +139,11 @@ class CatchUp:
         """Take a piece of a snapshot, or the message behind its last piece. Returns whether it is
         the message. Raises PeerError."""
         if payload[:1] in _KINDS:
+            if payload[:1] == OFFER:
+                group = decode_piece(payload)[0].group
+                if not self._groups.may_lead(group, peer):
+                    # It may not take the place of one that comes from the leader.
+                    return False
             take_piece(self._incoming, self._outgoing, peer, payload)
             return False
         for identity, message in decode_frame(payload, peer, self._name):

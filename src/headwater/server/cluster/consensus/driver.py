@@ -175,8 +175,8 @@ class ConsensusDriver:
         # Servers that have greeted, and are not refused.
         self._greeted: set[str] = set()
         self._admission = Admission()
-        # The reason for which a server was refused last, so that each is logged once.
-        self._refused: dict[str, str] = {}
+        # Servers that were refused, with the reasons, so that each is logged once.
+        self._refused: dict[tuple[str, str], None] = {}
         self._meta: bytes | None = None
         self._meta_leaders = MetaLeaders(name, log)
         self._timer: TimerHandle | None = None
@@ -325,6 +325,7 @@ class ConsensusDriver:
             self._is_doubtful = True
             self._groups.forget(now_ns)
         self._greeted.add(peer)
+        self._groups.senders.told(peer, greeting.cluster)
         self._links.welcome(peer)
         self._admission.connected(peer)
         self._groups.connected(peer, now_ns)
@@ -337,10 +338,10 @@ class ConsensusDriver:
     def _report_refusal(self, peer: str, reason: str) -> None:
         """Take nothing of a server any more, and log the reason once."""
         self.peer_left(peer)
-        if self._refused.get(peer) != reason:
+        if (peer, reason) not in self._refused:
             if len(self._refused) >= PEERS_MAX:
-                self._refused.clear()
-            self._refused[peer] = reason
+                del self._refused[next(iter(self._refused))]
+            self._refused[peer, reason] = None
             self._log.error(f"Disconnected from server {peer!r}: {reason}")
 
     def _refuse(self, peer: str, reason: str) -> None:
@@ -367,6 +368,8 @@ class ConsensusDriver:
             self._report_refusal(peer, refusal)
             self._links.refuse(peer, refusal)
             return
+        if birth is not None:
+            self._groups.senders.told(peer, birth.cluster)
         self._send_births(self._birth.heard(peer, message))
 
     def _send_births(self, messages: Addressed) -> None:
@@ -381,7 +384,8 @@ class ConsensusDriver:
 
     def _join(self, birth: Birth) -> None:
         """Take part in the meta group of the cluster."""
-        self._meta = birth.identity
+        self._meta = self._groups.meta = birth.identity
+        self._groups.senders.cluster = birth.cluster
         if self._meta_machine.fault:
             self.meta_failed(self._meta_machine.fault)
             return

@@ -36,6 +36,7 @@ from headwater.server.cluster.consensus.frames import (
     encode_messages,
 )
 from headwater.server.cluster.consensus.liveness import Liveness, LivenessSettings
+from headwater.server.cluster.consensus.senders import Senders
 
 Frames = dict[str, list[bytes]]
 """Frames by the name of the server that they are for."""
@@ -93,6 +94,8 @@ class Groups:
         "_unwritten",
         "contradicted",
         "forgotten",
+        "meta",
+        "senders",
         "unknown_messages",
     )
 
@@ -114,8 +117,12 @@ class Groups:
         """The groups in which this server neither votes nor confirms."""
         self.contradicted: dict[bytes, None] = {}
         """The groups whose leader lacks entries that are committed here."""
+        self.meta: bytes | None = None
+        """The group of all servers, once it is known."""
+        self.senders = Senders()
         self.unknown_messages = 0
-        """Messages for groups that this server has no member of, for monitoring."""
+        """Messages for groups that this server has no member of, and of servers that are in none of
+        theirs, for monitoring."""
 
     # --- groups ---------------------------------------------------------------------------------
 
@@ -243,6 +250,7 @@ class Groups:
     def disconnected(self, peer: str, now_ns: int) -> None:
         """Note that a connection was reset. The server is lost unless it is renewed soon."""
         self._liveness.disconnected(peer, now_ns)
+        self.senders.lost(peer)
 
     def unreachable(self, peer: str, now_ns: int) -> None:
         """Note that a server refuses connections: it is lost at once, if it was alive."""
@@ -281,13 +289,22 @@ class Groups:
 
     def _step(self, identity: bytes, message: Message, now_ns: int) -> None:
         member = self._members.get(identity)
-        if member is None:
+        if member is None or not self.senders.accepts(member.node, self._meta_node, message):
             self.unknown_messages += 1
             return
-        member.node.step(message, now_ns)
         self._changed[identity] = member
+        member.node.step(message, now_ns)
         if member.node.is_contradicted:
             self.contradicted[identity] = None
+
+    @property
+    def _meta_node(self) -> RaftNode | None:
+        return None if self.meta is None else self.node(self.meta)
+
+    def may_lead(self, identity: bytes, server: str) -> bool:
+        """Whether another server may be the leader of a group that this one is in."""
+        node = self.node(identity)
+        return node is not None and self.senders.may_lead(node, self._meta_node, server)
 
     # --- time -----------------------------------------------------------------------------------
 

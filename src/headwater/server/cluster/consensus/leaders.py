@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import Final, final
 
+from headwater.raft.codec import NUMBER_LIMIT
 from headwater.server.cluster.consensus.frames import GROUP_BYTES, MalformedFrame
 from headwater.server.log import Log
 
@@ -55,6 +56,8 @@ class Leaders:
         if len(frame) % _LEADING.size:
             raise MalformedFrame("a frame ends within the leader of a group")
         for group, term in _LEADING.iter_unpack(frame):
+            if term >= NUMBER_LIMIT:
+                raise MalformedFrame("the term of a leader is larger than any group reaches")
             known = self._known.get(group)
             if known is None and len(self._known) >= KNOWN_MAX:
                 del self._known[next(iter(self._known))]

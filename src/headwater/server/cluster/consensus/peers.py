@@ -28,6 +28,10 @@ START_BYTES: Final = 8
 PEERS_MAX: Final = 1_024
 """Servers that are remembered. Clusters have at most 64; more names are those of strangers."""
 
+STARTS_MAX: Final = 1 << 32
+"""The starts of a store: one every second for 136 years. A server that is remembered with a later
+start has forgotten, so an absurd number must not be remembered."""
+
 _VERSION: Final = 1
 _FACTS: Final = Struct(f"<{STORE_BYTES}sQ{START_BYTES}s")
 _GREETING: Final = Struct(f"<BB{CLUSTER_BYTES}s")
@@ -82,6 +86,8 @@ def decode_greeting(data: bytes) -> Greeting:
         raise MalformedGreeting("a greeting has a wrong length")
     facts = _decode_facts(data, _GREETING.size)
     remembered = _decode_facts(data, _GREETING.size + _FACTS.size) if remembers else None
+    if any(each and each.start_number > STARTS_MAX for each in (facts, remembered)):
+        raise MalformedGreeting("a store was started more often than any can be")
     return Greeting(facts, remembered, cluster)
 
 
