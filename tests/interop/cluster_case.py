@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from tests.interop.jetstream import RESOURCES
+from tests.interop.jetstream_trio import OWN_SETTINGS
 from tests.interop.observation import Mask, Observation
 from tests.interop.stage import Stage
 from tests.kit.server_process import Setup
@@ -35,7 +36,7 @@ no_auth_user: a
 def cluster_setup(settings: str = "", rest: str = "") -> Setup:
     """Servers with tags and accounts; `settings` are of JetStream, `rest` of the server."""
     return Setup(
-        f'jetstream {{ store_dir: "store", {RESOURCES}{settings} }}\n'
+        f'jetstream {{ store_dir: "store", {RESOURCES}{settings}{OWN_SETTINGS} }}\n'
         'server_tags: ["node:sSERVER_NUMBER", "zone:SERVER_ZONE", "ssd"]\n'
         f"{ACCOUNTS}\n{rest}"
     )

@@ -15,11 +15,15 @@ from typing import Any
 
 from tests.interop.session import HOST, Session
 from tests.interop.trio import NAMES, Trio
-from tests.kit.server_process import Program, ServerProcess, Setup
+from tests.kit.server_process import HEADWATER, Program, ServerProcess, Setup
 
 CLUSTER = "trio"
 ZONES = ("left", "left", "right")
 """The values of `SERVER_ZONE` in a set-up, by server; `SERVER_NUMBER` is 1, 2 or 3."""
+OWN_SETTINGS = ", OWN_SETTINGS"
+"""The place in the JetStream block of a set-up for settings that nats-server does not know."""
+SILENT = ", ack_timeout: 0s"
+"""Publishes without a quorum are not answered, as by nats-server."""
 START_LOOKS_MAX = 20
 """The most rounds of looks for a leader; an election on a busy machine takes several seconds."""
 
@@ -37,6 +41,7 @@ class JetStreamTrio(Trio):
         listen = f"{HOST}:{self.route_ports[number]}"
         block = f'cluster {{ name: {CLUSTER}, listen: "{listen}", routes: [{known}]{more} }}\n'
         own = self._setup.config.replace("SERVER_NUMBER", str(number + 1))
+        own = own.replace(OWN_SETTINGS, SILENT if self._program is HEADWATER else "")
         return own.replace("SERVER_ZONE", ZONES[number]) + "\n" + block
 
     def launch(self, number: int) -> ServerProcess:

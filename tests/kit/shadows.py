@@ -127,9 +127,16 @@ class Shadow:
     def retreat(
         self, records: Sequence[Record], proposals: Sequence[Proposal[Record]] = ()
     ) -> None:
+        # Steps of consumers stay when the entries of their turn are withdrawn.
+        stay: list[tuple[Record, bytes]] = []
         for record in reversed(records):
-            if not self._log or self._log.pop()[0] is not record:
+            while self._log and self._log[-1][0] is not record:
+                stay.append(self._log.pop())
+            if not self._log or not all(isinstance(each, STEP_RECORDS) for each, _ in stay):
                 self.shadows.note(f"{self.name}: a record is forgotten that is not the newest")
+            if self._log:
+                self._log.pop()
+        self._log += reversed(stay)
         Stream.retreat(self._of, records, proposals)
 
     def apply(self, record: Record) -> None:

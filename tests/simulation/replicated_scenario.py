@@ -98,6 +98,8 @@ class Shape:
     # The longest time between two bits that flip on the disks of a minority of the replicas, while
     # faults strike; 0 for no such bits. A message is whole on all other disks.
     flip_s_max: float = 6.0
+    # The time for which a publish waits for its quorum, as the server has it.
+    ack_timeout_s: float = 3.0
 
     @property
     def bad_disks(self) -> int:
@@ -153,6 +155,7 @@ class ReplicatedScenario:
             options.jetstream,
             sync_always=self.shape.sync_always,
             sync_interval_s=SYNC_INTERVAL_S,
+            ack_timeout_ns=round(self.shape.ack_timeout_s * NS_PER_S),
         )
         # Clients of a stream on one server are not told of others.
         cluster = replace(options.cluster, no_advertise=self.shape.replicas == 1)

@@ -35,7 +35,7 @@ class Operation:
     begin_s: float
     end_s: float = inf
     outcome: Outcome = Outcome.UNKNOWN
-    # The server's reason for a refusal.
+    # The server's reason for a refusal, or for not knowing the outcome.
     reason: str = ""
 
     @property
@@ -50,6 +50,10 @@ class Operation:
         """The server has confirmed the operation."""
         self.end_s = now_s
         self.outcome = Outcome.DONE
+
+    def leave_open(self, reason: str) -> None:
+        """The server has said that it does not know whether it carries out the operation."""
+        self.reason = reason
 
     def refuse(self, now_s: float, reason: str) -> None:
         """The server has said that it did not carry out the operation, and never will."""

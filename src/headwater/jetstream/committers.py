@@ -199,6 +199,19 @@ class Synced(Generic[R]):
         self._log.withdraw_entries(index)
 
 
+class ReplicatedLog(Protocol):
+    """The log that a majority of servers have to have."""
+
+    def withdraw(self, place: int) -> bool:
+        """Withdraw all entries from a place on. Returns False if some of them may be committed."""
+        ...
+
+    def disown(self, place: int) -> None:
+        """Have the entries from a place on withdrawn if this server, which ceases to lead, leads
+        again before another one has."""
+        ...
+
+
 @final
 class Quorum:
     """Entries are committed when a majority of servers have them, by the word of their consensus.
@@ -214,6 +227,7 @@ class Quorum:
         "_codec",
         "_failed",
         "_in_flight",
+        "_log",
         "_proposal_wanted",
         "_proposal_wanted_soon",
         "_unapplied",
@@ -229,12 +243,14 @@ class Quorum:
         proposal_wanted_soon: Callable[[], object],
         applied: Callable[[int], object],
         failed: Callable[[], object],
+        log: ReplicatedLog,
     ) -> None:
         self._codec = codec
         self._proposal_wanted = proposal_wanted
         self._proposal_wanted_soon = proposal_wanted_soon
         self._applied = applied
         self._failed = failed
+        self._log = log
         self.committed = 0
         # The bytes of entries that are not proposed yet, with their indexes.
         self._unproposed: list[tuple[int, bytes]] = []
@@ -275,6 +291,31 @@ class Quorum:
             self.committed = proposed[1]
             is_news = True
         return is_news
+
+    def _place_of(self, index: int) -> int:
+        """The place in the replicated log of an entry that is not committed; 0 if it has none."""
+        return next((place for place, last in self._in_flight if last >= index), 0)
+
+    def disown(self, index: int) -> None:
+        """Have the entries from the place of an index on withdrawn if this server leads again."""
+        if place := self._place_of(index):
+            self._log.disown(place)
+
+    def withdraw(self, index: int) -> int:
+        """Withdraw the entries from the place of an index on, and forget those that are not
+        proposed. Returns the index of the first of them; 0 if it may be committed by now.
+
+        All entries of a place are withdrawn, and some of them may be before the index.
+        """
+        place = self._place_of(index)
+        if place and not self._log.withdraw(place):
+            return 0
+        while self._in_flight and self._in_flight[-1][1] >= index:
+            self._in_flight.pop()
+        if place:
+            index = (self._in_flight[-1][1] if self._in_flight else self.committed) + 1
+        self._unproposed = [each for each in self._unproposed if each[0] < index]
+        return index
 
     @property
     def has_unapplied(self) -> bool:

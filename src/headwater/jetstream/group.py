@@ -1,7 +1,7 @@
 """The one way into a log: proposals come in, records are applied, effects leave.
 
     propose ─▶ in flight ─▶ Ready: write ─▶ advance: committed ─▶ apply ─▶ released
-                                 └──────────▶ retreat ─▶ refused
+                                 └──────────▶ retreat, withdraw ─▶ refused
 
 A group knows neither disk nor sockets. Its driver writes the entries of `ready`, tells by `advance`
 up to which index they are committed, and carries out the effects of released proposals. When an
@@ -14,7 +14,7 @@ neither read nor changed.
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Generic, NamedTuple, Protocol, TypeVar, final
 
 from headwater.base.invariants import check
@@ -146,11 +146,14 @@ class Group(Generic[R, E]):
 
         A proposal without records gets the place of those before it, on which it rests.
         """
+        for record in proposal.records:
+            self._machine.append(record)
+        self._place(proposal)
+
+    def _place(self, proposal: Proposal[R]) -> None:
         if proposal.records or proposal.needs_entry:
             self.proposed += 1
             self._unwritten.append(proposal)
-            for record in proposal.records:
-                self._machine.append(record)
         proposal.index = self.proposed
         self.in_flight.append(proposal)
 
@@ -220,6 +223,26 @@ class Group(Generic[R, E]):
             self.in_flight.pop()
         self.proposed = self.committed
         self._forget(proposals, error)
+
+    def withdraw(self, first: int, stays: Callable[[Proposal[R]], bool], error: E) -> None:
+        """Take back the proposals from an index on, which the log has withdrawn.
+
+        Proposals that stay get the next places, in order, and the machine keeps their records.
+        All others are refused.
+        """
+        check(first > self.committed, "entries in flight are withdrawn")
+        withdrawn: deque[Proposal[R]] = deque()
+        while self.in_flight and self.in_flight[-1].index >= first:
+            withdrawn.appendleft(self.in_flight.pop())
+        self.proposed = first - 1
+        refused = [each for each in withdrawn if not stays(each)]
+        self._machine.retreat([record for each in refused for record in each.records], refused)
+        # Before anybody is told: an answer may lead to other proposals.
+        for proposal in withdrawn:
+            if stays(proposal):
+                self._place(proposal)
+        for proposal in refused:
+            self._driver.refuse(proposal, error)
 
     def give_up(self, error: E) -> None:
         """Forget every proposal that is not applied, because none can be applied any more."""

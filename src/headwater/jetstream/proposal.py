@@ -15,7 +15,7 @@ from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar, final
 
 from headwater.jetstream.config.stream_config import StreamConfig
 from headwater.jetstream.consumers.outbox import Outbox
-from headwater.jetstream.consumers.records import LONG_RECORDS
+from headwater.jetstream.consumers.records import LONG_RECORDS, STEP_RECORDS
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.records import Published, Record, Skipped, StreamCreated
 from headwater.jetstream.streams.publishing.batch_changes import BatchChanges
@@ -226,6 +226,19 @@ class Proposal(Generic[R]):
     def changes_consumers(self) -> bool:
         """Whether the records create, change or delete consumers."""
         return any(isinstance(record, LONG_RECORDS) for record in self.records)
+
+    @property
+    def outlasts_withdrawal(self) -> bool:
+        """Whether the records are steps of consumers, for which no publisher and no request waits:
+        the consumers have taken them, and take none of them back."""
+        return not (
+            self.reply_subjects
+            or self.abandoned
+            or self.batches is not None
+            or self.outcome is not None
+            or any(isinstance(effect, Answered) for effect in self.effects)
+            or any(not isinstance(record, STEP_RECORDS) for record in self.records)
+        )
 
     def reply(self, subject: bytes, payload: bytes, rests_on: int = 0) -> None:
         """Add a reply."""

@@ -93,8 +93,11 @@ class Recorder:
         if error is None:
             operation.complete(self._now_s())
             return True
+        reason = str(error.get("err_code", error))
         if error.get("code", 0) < _SERVER_ERROR:
-            operation.refuse(self._now_s(), str(error.get("err_code", error)))
+            operation.refuse(self._now_s(), reason)
+        else:
+            operation.leave_open(reason)
         return False
 
     # --- writes --------------------------------------------------------------------------------

@@ -6,7 +6,14 @@ import pytest
 
 from headwater.jetstream.codec.log_entries import decode_entry
 from headwater.jetstream.codec.record_codec import RecordCodec
-from headwater.jetstream.committers import Deferred, StreamEntries, Synced, Written
+from headwater.jetstream.committers import (
+    Deferred,
+    Quorum,
+    ReplicatedLog,
+    StreamEntries,
+    Synced,
+    Written,
+)
 from headwater.jetstream.proposal import Proposal
 from headwater.jetstream.records import Published, Record, Removed
 from headwater.store.log.message_log import Batch
@@ -136,3 +143,90 @@ def test_entries_that_are_not_written_are_withdrawn(at: Fixture) -> None:
     at.synced.commit([at.entry(message(1)), at.entry(message(2))], is_behind=False)
     at.synced.retreat(1)
     assert [index for index, _, _ in at.log.entries] == [1]
+
+
+# --- a quorum ------------------------------------------------------------------------------------
+
+
+class QuorumFixture:
+    """A committer, and the replicated log that it proposes to, where all entries begin at 10."""
+
+    def __init__(self) -> None:
+        self.withdrawn: list[int] = []
+        self.disowned: list[int] = []
+        self.can_withdraw = True
+        self._last = 9
+        self._index = 0
+        log = cast(ReplicatedLog, self)
+        self.committer = Quorum(RecordCodec(SEED), int, int, abs, int, log)
+
+    def withdraw(self, place: int) -> bool:
+        self.withdrawn.append(place)
+        return self.can_withdraw
+
+    def disown(self, place: int) -> None:
+        self.disowned.append(place)
+
+    def commit(self, count: int, is_proposed: bool = True) -> None:
+        """Entries of one turn, which share a place."""
+        for _ in range(count):
+            entry: Proposal[Record] = Proposal([Removed([1])])
+            self._index += 1
+            entry.index = self._index
+            self.committer.commit([entry], is_behind=False)
+        if is_proposed:
+            self.committer.propose_by(self._propose)
+
+    def _propose(self, batch: list[bytes]) -> int:
+        first = self._last + 1
+        self._last += len(batch)
+        return first
+
+
+@pytest.fixture
+def quorum() -> QuorumFixture:
+    return QuorumFixture()
+
+
+def test_all_entries_of_a_place_are_withdrawn_and_those_behind_it(quorum: QuorumFixture) -> None:
+    for count in (2, 3, 1):
+        quorum.commit(count)
+    quorum.commit(1, is_proposed=False)
+    assert quorum.committer.withdraw(4) == 3
+    assert quorum.withdrawn == [11]
+    assert quorum.committer.propose_by(quorum._propose)
+    assert quorum.committer.place_committed(20)
+    assert quorum.committer.committed == 2
+
+
+def test_entries_that_are_not_proposed_are_forgotten(quorum: QuorumFixture) -> None:
+    quorum.commit(1)
+    quorum.commit(3, is_proposed=False)
+    assert quorum.committer.withdraw(3) == 3
+    assert quorum.withdrawn == []
+    proposed: list[bytes] = []
+
+    def propose(batch: list[bytes]) -> int:
+        proposed.extend(batch)
+        return 11
+
+    quorum.committer.propose_by(propose)
+    [record] = decode_entry(RecordCodec(SEED), proposed[0])
+    assert isinstance(record, Removed)
+
+
+def test_entries_that_may_be_committed_are_left_as_they_are(quorum: QuorumFixture) -> None:
+    quorum.commit(1)
+    quorum.can_withdraw = False
+    assert quorum.committer.withdraw(1) == 0
+    assert quorum.committer.place_committed(10)
+    assert quorum.committer.committed == 1
+
+
+def test_a_disowned_entry_is_named_by_its_place(quorum: QuorumFixture) -> None:
+    for count in (2, 1):
+        quorum.commit(count)
+    quorum.committer.disown(3)
+    quorum.commit(1, is_proposed=False)
+    quorum.committer.disown(4)
+    assert quorum.disowned == [11]

@@ -285,3 +285,42 @@ def test_an_application_that_is_given_up_releases_nothing(at: Fixture) -> None:
     assert not at.group.is_applying
     assert not at.group.apply_more()
     assert at.driver.released == []
+
+
+# --- withdrawals ---------------------------------------------------------------------------------
+
+
+def test_proposals_that_are_withdrawn_are_refused_and_the_others_stay(at: Fixture) -> None:
+    first, second, third = at.propose(removal(1)), at.propose(removal(2)), at.propose(removal(3))
+    at.group.ready()
+    at.group.withdraw(2, lambda _: False, FAILED)
+    assert at.driver.refused == [second, third]
+    assert at.machine.forgotten == [*second.records, *third.records]
+    assert at.machine.undone == [second, third]
+    again = at.propose(removal(4))
+    assert at.group.ready().entries == [again]
+    at.group.advance(2)
+    assert at.driver.released == [first, again]
+
+
+def test_proposals_that_outlast_a_withdrawal_get_the_next_places_before_anyone_is_told(
+    at: Fixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, kept = at.propose(removal(1)), at.propose(removal(2))
+    resting = at.propose()
+    later: list[Proposal[Record]] = []
+    monkeypatch.setattr(at.driver, "refuse", lambda *_: later.append(at.propose(removal(3))))
+    at.group.ready()
+    at.group.withdraw(1, lambda each: each is not first, FAILED)
+    assert at.machine.forgotten == first.records
+    assert (kept.index, resting.index, later[0].index) == (1, 1, 2)
+    assert at.group.ready().entries == [kept, later[0]]
+    at.group.advance(2)
+    assert at.driver.released == [kept, resting, later[0]]
+
+
+def test_what_is_committed_cannot_be_withdrawn(at: Fixture) -> None:
+    at.propose(Purged(b">"))
+    at.group.advance(1)
+    with pytest.raises(InvariantViolation):
+        at.group.withdraw(1, lambda _: False, FAILED)

@@ -29,7 +29,15 @@ from headwater.jetstream.consumers.steps import (
     Step,
     Timer,
 )
-from headwater.jetstream.proposal import ConsumerClosed, ConsumerOutput, Proposal
+from headwater.jetstream.proposal import (
+    ConsumerClosed,
+    ConsumerOutput,
+    ConsumerReconfigured,
+    ConsumerServed,
+    ConsumerUnpinned,
+    Effect,
+    Proposal,
+)
 from headwater.jetstream.records import Record
 from headwater.jetstream.streams.stream import Stream
 from headwater.runtime.environment import Scheduler
@@ -210,6 +218,19 @@ class ConsumerRunner:
             self.end(consumer)
             self._plan_flush()
             self._advisories.consumer_action(self._account, consumer, Action.DELETE)
+
+    def follow(self, effect: Effect) -> None:
+        """Follow a change of a consumer that was there before."""
+        if isinstance(effect, ConsumerClosed):
+            self.close(effect.name)
+        elif isinstance(effect, ConsumerReconfigured):
+            self.follow_change(effect.name, effect.old_subject, effect.is_pause_changed)
+        elif isinstance(effect, ConsumerServed):
+            self.serve(effect.name)
+        elif isinstance(effect, ConsumerUnpinned):
+            self.unpin(effect.name)
+        elif isinstance(effect, ConsumerOutput):
+            self.send_output(effect.name, effect.output)
 
     def follow_change(self, name: str, old_subject: bytes, is_pause_changed: bool) -> None:
         """Follow a consumer that has another configuration now."""

@@ -129,6 +129,7 @@ class StreamHost:
             log,
             self._advisories,
             _room_limits(options),
+            options.jetstream.ack_timeout_ns,
         )
         self._subscriptions = OwnSubscriptions(lambda account: own_client(next_cid(), account))
         self._copying = self._new_copying()

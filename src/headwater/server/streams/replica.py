@@ -42,6 +42,14 @@ class Consensus(Protocol):
         """Propose entries. Returns the place of the first; None if that is not possible now."""
         ...
 
+    def withdraw(self, identity: bytes, first: int) -> bool:
+        """Withdraw all entries from a place on. Returns whether that is possible."""
+        ...
+
+    def disown(self, identity: bytes, first: int) -> None:
+        """Have the entries from a place on withdrawn if this server leads the group again."""
+        ...
+
     def applied_to(self, identity: bytes, index: int) -> None:
         """Note that a replica has applied all entries up to a place."""
         ...
@@ -426,6 +434,17 @@ class StreamReplica:
         """Forget a stream that was filled and is not needed."""
         self._sink = None
 
+    # --- withdrawals ---------------------------------------------------------------------------
+
+    def withdraw(self, place: int) -> bool:
+        """Withdraw all entries from a place on. Returns whether that is possible."""
+        return self.consensus is not None and self.consensus.withdraw(self.identity, place)
+
+    def disown(self, place: int) -> None:
+        """Have the entries from a place on withdrawn if this server leads again."""
+        if self.consensus is not None:
+            self.consensus.disown(self.identity, place)
+
     # --- offices -------------------------------------------------------------------------------
 
     def _begin_to_lead(self) -> None:
@@ -440,6 +459,7 @@ class StreamReplica:
             lambda: self._want_proposal(is_urgent=False),
             self._note_applied,
             lambda: self._failed(self.stream.log.offline or "a committed entry was not stored"),
+            self,
         )
         runner = self.runner = self._place.lead(self.stream, self.quorum)
         is_mirror = self.stream.config.mirror is not None

@@ -16,7 +16,6 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, Protocol, TypeAlias, final
 
-from headwater.base.clock import NS_PER_S
 from headwater.base.sliced import Sliced, Work
 from headwater.jetstream import error_codes
 from headwater.jetstream.committers import Committer, Quorum
@@ -28,12 +27,7 @@ from headwater.jetstream.group import Group
 from headwater.jetstream.proposal import (
     Answered,
     Confirmed,
-    ConsumerClosed,
     ConsumerOpened,
-    ConsumerOutput,
-    ConsumerReconfigured,
-    ConsumerServed,
-    ConsumerUnpinned,
     Effect,
     Outcome,
     Proposal,
@@ -47,31 +41,26 @@ from headwater.runtime.environment import Scheduler
 from headwater.server.core.accounts import Account
 from headwater.server.core.broker import Broker
 from headwater.server.core.client import Inlet
-from headwater.server.core.ingest import (
-    TOO_MANY_REQUESTS,
-    Excess,
-    Ingest,
-    Room,
-    RoomLimits,
-    size_of,
-)
+from headwater.server.core.ingest import Ingest, Room, RoomLimits, size_of
 from headwater.server.core.slice_turns import SliceTurns
+from headwater.server.streams.ack_waits import AckTimers, AckWaits
 from headwater.server.streams.advisories import Advisories
 from headwater.server.streams.awaited_reads import AwaitedReads
 from headwater.server.streams.consumer_runner import ConsumerRunner
 from headwater.server.streams.due_times import DueTimes
 from headwater.server.streams.election_listener import ElectionListener
+from headwater.server.streams.excess_refusals import ExcessRefusals
 from headwater.server.streams.leader_subscriptions import LeaderSubscriptions
 from headwater.server.streams.requests import Request, refuse_nothing
 from headwater.server.streams.storage.disk_watch import DiskWatch
 from headwater.store.errors import DiskFullError, StoreError
 from headwater.store.store import SyncMode
 
-# A stream that refuses publishes says so in the log no more often than this.
-REFUSALS_LOGGED_NS: Final = 60 * NS_PER_S
-
-
 Step: TypeAlias = Incoming | Request
+
+# The answers to publishes and requests that may have an effect, or not.
+UNKNOWN: Final = ApiError.of(error_codes.PUBLISH_STATUS_UNKNOWN)
+_NOT_AVAILABLE: Final = ApiError.of(error_codes.CLUSTER_NOT_AVAIL)
 
 
 class Runners(Protocol):
@@ -84,6 +73,7 @@ class Runners(Protocol):
     slices: SliceTurns
     room_limits: RoomLimits
     consumer_timers: DueTimes[Consumer]
+    ack_timers: AckTimers
     disk: DiskWatch
 
     def now_ns(self) -> int:
@@ -112,15 +102,16 @@ class StreamRunner:
     """One stream at work: its subjects, its inlet, its group, and the steps that wait."""
 
     __slots__ = (
+        "_ack_waits",
         "_changing",
         "_committer",
         "_deciding",
         "_due",
+        "_excess",
         "_group",
         "_is_deposed",
         "_is_working",
         "_reconfigured",
-        "_refusals_logged_ns",
         "_requests",
         "_room",
         "_runners",
@@ -170,12 +161,17 @@ class StreamRunner:
         self._room = Room(runners.room_limits)
         # Publishes and requests that are not decided yet, in order.
         self._undecided: deque[Step] = deque()
+        # The publishes that wait for the quorum of a stream on several servers.
+        self._ack_waits: AckWaits | None = None
+        if quorum is not None:
+            self._ack_waits = AckWaits(
+                runners.ack_timers, stream, quorum, self._undecided, self._withdraw_publishes
+            )
         # The requests that were decided over entries in flight, by their proposals.
         self._requests: dict[Proposal[Record], Request] = {}
         # The request that is being decided in slices, and the rest of that work.
         self._deciding: tuple[Request, Sliced[Proposal[Record] | None]] | None = None
-        # The time of the last log line about refused publishes, by the limit they met.
-        self._refusals_logged_ns: dict[Excess, int] = {}
+        self._excess = ExcessRefusals(runners, account, stream)
         # The change of a consumer in flight: until it is applied, consumers take no step.
         self._changing: Proposal[Record] | None = None
         # Whether long work is under way in slices.
@@ -203,28 +199,12 @@ class StreamRunner:
         if not self._room.has_room(incoming):
             incoming, refused, excess = self._room.admit(incoming)
             if excess is not None:
-                self._refuse_excess(refused, excess)
+                self._excess.answer(refused, excess)
         if incoming.subjects:
             if self._undecided or not self._can_decide(incoming):
                 self._wait(incoming)
             else:
                 self._decide(incoming)
-
-    def _refuse_excess(self, replies: list[bytes], excess: Excess) -> None:
-        """Answer publishes that there is no room for, also if the stream sends no acks."""
-        stream, runners = self.stream, self._runners
-        answer = stream.publishing.acks.refusal(ApiError.of(error_codes.STREAM_TOO_MANY_REQUESTS))
-        count = len(replies)
-        blocks = [TOO_MANY_REQUESTS] * count
-        runners.broker.send_replies(self.account, replies, [answer] * count, blocks)
-        now_ns = runners.now_ns()
-        logged_ns = self._refusals_logged_ns.get(excess)
-        if logged_ns is None or now_ns - logged_ns >= REFUSALS_LOGGED_NS:
-            self._refusals_logged_ns[excess] = now_ns
-            runners.log_warning(
-                "Dropping messages due to excessive stream ingest rate on "
-                f"'{self.account.name}' > '{stream.name}': {excess.value}"
-            )
 
     def _decide(self, incoming: Incoming) -> None:
         """Decide publishes by the state that the stream has now."""
@@ -268,6 +248,8 @@ class StreamRunner:
         self._undecided.append(step)
         if isinstance(step, Incoming):
             self._hold_room(step)
+            if self._ack_waits is not None:
+                self._ack_waits.begin(step)
 
     def _hold_room(self, incoming: Incoming) -> None:
         self._room.hold(len(incoming), size_of(incoming))
@@ -380,6 +362,8 @@ class StreamRunner:
         if incoming is not None and proposal.index > group.applied:
             proposal.held_messages, proposal.held_bytes = len(incoming), size_of(incoming)
             self._room.hold(proposal.held_messages, proposal.held_bytes)
+            if self._ack_waits is not None:
+                self._ack_waits.propose(proposal, incoming)
         if proposal.index > group.applied and proposal.changes_consumers:
             # A step of the consumer that is decided now would come behind the change in the log.
             self._changing = proposal
@@ -390,6 +374,13 @@ class StreamRunner:
             # A publish may have opened a batch. Without anything in flight the due work was planned
             # when the effects were carried out.
             self._runners.note_due(self)
+
+    def _end_wait(self, proposal: Proposal[Record]) -> None:
+        """Count the publishes of a proposal no more: they are answered."""
+        if proposal.held_messages:
+            self._room.hold(-proposal.held_messages, -proposal.held_bytes)
+            if self._ack_waits is not None:
+                self._ack_waits.end(proposal)
 
     def committed(self) -> None:
         """Apply the proposals that waited for a commit, and carry out their effects."""
@@ -409,8 +400,7 @@ class StreamRunner:
 
     def release(self, proposal: Proposal[Record]) -> None:
         """Carry out the effects of a proposal whose records are applied."""
-        if proposal.held_messages:
-            self._room.hold(-proposal.held_messages, -proposal.held_bytes)
+        self._end_wait(proposal)
         if proposal is self._due:
             self._due = None
         if proposal is self._changing:
@@ -526,16 +516,8 @@ class StreamRunner:
         elif isinstance(effect, ConsumerOpened):
             self._announce_leader(effect.name)
             consumers.open(effect.name)
-        elif isinstance(effect, ConsumerClosed):
-            consumers.close(effect.name)
-        elif isinstance(effect, ConsumerReconfigured):
-            consumers.follow_change(effect.name, effect.old_subject, effect.is_pause_changed)
-        elif isinstance(effect, ConsumerServed):
-            consumers.serve(effect.name)
-        elif isinstance(effect, ConsumerUnpinned):
-            consumers.unpin(effect.name)
-        elif isinstance(effect, ConsumerOutput):
-            consumers.send_output(effect.name, effect.output)
+        else:
+            consumers.follow(effect)
 
     def confirm(self, reply_subjects: list[bytes]) -> None:
         """Answer acknowledgements when they are as durable as the messages of the stream."""
@@ -701,32 +683,72 @@ class StreamRunner:
         self._requests.clear()
         self.consumers.release()
         self._group.give_up(error)
+        self._refuse_waiting_publishes(error)
         while self._undecided:
+            step = self._undecided.popleft()
+            assert isinstance(step, Request)
+            step.refuse(error)
+
+    def _withdraw_publishes(self) -> bool:
+        """Answer all publishes that are not committed, because the oldest has waited too long for
+        the quorum. Returns whether that is possible now.
+
+        Their entries are withdrawn, with all that is behind them: requests are refused, and steps
+        of consumers are proposed again.
+        """
+        waits = self._ack_waits
+        first = None if waits is None or self.is_held else waits.withdraw()
+        if first is None:
+            return False
+        if first:
+            if self._due is not None and self._due.index >= first:
+                self._due = None
+            self._group.withdraw(first, lambda each: each.outlasts_withdrawal, UNKNOWN)
+            if entries := self._group.ready().entries:
+                self._committer.commit(entries, is_behind=True)
+        self._refuse_waiting_publishes(UNKNOWN)
+        self.consumers.tell_events()
+        self._runners.note_due(self)
+        self._decide_waiting()
+        return True
+
+    def _refuse_waiting_publishes(self, error: ApiError) -> None:
+        for _ in range(len(self._undecided)):
             step = self._undecided.popleft()
             if isinstance(step, Incoming):
                 self._room.hold(-len(step), -size_of(step))
                 self._send(self.stream.publishing.refuse(step, error))
             else:
-                step.refuse(error)
+                self._undecided.append(step)
+
+    def _answer_deposed(self) -> None:
+        """Answer the publishes that the next leader may commit, or not."""
+        if self._ack_waits is not None and self._ack_waits.disown():
+            answer = self.stream.publishing.acks.refusal(UNKNOWN)
+            for proposal in self._group.uncommitted:
+                subjects = proposal.reply_subjects
+                self._runners.broker.send_replies(self.account, subjects, [answer] * len(subjects))
+            self._refuse_waiting_publishes(UNKNOWN)
 
     def step_down(self) -> None:
         """Cease to work, because another server leads the stream from now on.
 
-        Entries that are committed are applied to their end. Nobody is answered whose entry is not:
-        the next leader may commit it, or not.
+        Entries that are committed are applied to their end. Requests whose entries are not get no
+        answer.
         """
         if self._deciding is not None:
             self._deciding[1].give_up()
             self._deciding = None
         while self._group.is_applying:
             self._group.apply_more()
+        self._answer_deposed()
         self._is_deposed = True
         self._undecided.clear()
         self._requests.clear()
         self._is_working = False
         self._changing = self._due = None
         self.stream.log.is_held = False
-        self._group.retreat(ApiError.of(error_codes.CLUSTER_NOT_AVAIL))
+        self._group.retreat(_NOT_AVAILABLE)
         self.stream.publishing.drop_batches()
         self.consumers.rest_all()
         self.reads.answer_all()
@@ -740,8 +762,7 @@ class StreamRunner:
             self._changing = None
             if not self._is_working:
                 self.consumers.release()
-        if proposal.held_messages:
-            self._room.hold(-proposal.held_messages, -proposal.held_bytes)
+        self._end_wait(proposal)
         if proposal.reply_subjects:
             answers = [self.stream.publishing.acks.refusal(error)] * len(proposal.reply_subjects)
             self._runners.broker.send_replies(self.account, proposal.reply_subjects, answers)
@@ -751,7 +772,7 @@ class StreamRunner:
         self._tell_abandoned(proposal)
         for effect in proposal.effects:
             if isinstance(effect, Answered):
-                effect.refuse(error)
+                effect.refuse(_NOT_AVAILABLE if error is UNKNOWN else error)
 
     def give_up_work(self) -> None:
         """Give up long work, because the stream is about to be deleted; its log and consumers are
@@ -767,6 +788,8 @@ class StreamRunner:
         the runner of consumers; neither of them uses the stream any more. The stream itself stays
         if its server ceases to lead it.
         """
+        if self._ack_waits is not None:
+            self._ack_waits.close()
         del self.ingest, self._committer
         self._group.break_cycles()
         self.consumers.break_cycles()

@@ -27,6 +27,7 @@ from headwater.server.core.broker import Broker
 from headwater.server.core.ingest import RoomLimits
 from headwater.server.core.slice_turns import SliceTurns
 from headwater.server.log import Log
+from headwater.server.streams.ack_waits import AckTimers
 from headwater.server.streams.advisories import Advisories
 from headwater.server.streams.consumer_runner import DUE_MAX, TIMER_S_MIN, ConsumerRunner
 from headwater.server.streams.due_times import DueTimes
@@ -71,6 +72,7 @@ class StreamRunners:
         log: Log,
         advisories: Advisories,
         room_limits: RoomLimits,
+        ack_timeout_ns: int,
     ) -> None:
         self.broker = broker
         self.advisories = advisories
@@ -104,6 +106,7 @@ class StreamRunners:
         self.consumer_timers: DueTimes[Consumer] = DueTimes(
             self.scheduler, self.now_ns, delay_s_min=TIMER_S_MIN, turn_max=DUE_MAX
         )
+        self.ack_timers = AckTimers(self.scheduler, environment.clock, ack_timeout_ns)
         # The consensus groups, on a server of a cluster, and the part that announces elections.
         self.groups: GroupDriver | None = None
         self.elections: ElectionListener = NoElections()
@@ -134,6 +137,7 @@ class StreamRunners:
         self._upkeep.stop()
         self.files.stop()
         self.consumer_timers.stop()
+        self.ack_timers.due.stop()
         for runner in self._by_key.values():
             runner.reads.answer_all()
         self.timers.stop()

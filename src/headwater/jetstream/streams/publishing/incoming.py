@@ -14,15 +14,18 @@ class Incoming(MessageColumns):
     A payload begins with its header block if the header size is not negative.
     """
 
-    __slots__ = ("header_sizes", "replies")
+    __slots__ = ("header_sizes", "replies", "waits_since_ns")
 
     COLUMNS = ("subjects", "replies", "header_sizes", "payloads")
+    SHARED = ("waits_since_ns",)
 
     def __init__(self) -> None:
         self.subjects: list[bytes] = []
         self.replies: list[bytes | None] = []
         self.header_sizes: list[int] = []
         self.payloads: list[bytes] = []
+        # The time from which on the publishes wait for a quorum; 0 before.
+        self.waits_since_ns = 0
 
     def parted(self) -> tuple[list[bytes], list[bytes]]:
         """The header blocks, empty for a publish without one, and the bodies."""

@@ -41,7 +41,7 @@ from headwater.server.cluster.consensus.group_storage import (
     GroupStorage,
     GroupWrites,
     create_log,
-    restarted_in_memory,
+    reopened,
     saved_state,
 )
 from headwater.server.cluster.consensus.groups import Frames, Groups, Portion
@@ -478,21 +478,14 @@ class ConsensusDriver:
         """Take part in a group: one that is born with members, one that this server joins (without
         members), or one whose log is there."""
         if identity in self._logs:
-            log = self._logs[identity]
-            # A state that counts for nothing is like one that no entry of the log has led to.
-            is_void = machine.must_refill
-            saved = saved_state(log, log.last_index + 1 if is_void else machine.applied_index)
-            has_forgotten = log.may_have_forgotten
-            if mode is GroupMode.MEMORY and membership is not None:
-                saved = restarted_in_memory(log, saved, membership)
+            saved, has_forgotten = reopened(self._logs[identity], mode, membership, machine)
         else:
             # A server that has lost its store may have been in the group, and have voted.
             has_forgotten = self._is_doubtful
-            is_born = membership is not None and not has_forgotten
-            saved = born(membership) if membership is not None and is_born else blank()
-            log, _ = create_log(self._logs, identity, mode, saved, may_have_forgotten=has_forgotten)
+            saved = blank() if membership is None or has_forgotten else born(membership)
+            create_log(self._logs, identity, mode, saved, may_have_forgotten=has_forgotten)
             self._turn.want_commit()
-        self._add(identity, saved, GroupStorage(log), has_forgotten, machine)
+        self._add(identity, saved, GroupStorage(self._logs[identity]), has_forgotten, machine)
 
     def remove_group(self, identity: bytes) -> None:
         """Cease to take part in a group, and forget its log."""
@@ -564,6 +557,16 @@ class ConsensusDriver:
         lead the group, or hands it over."""
         self._plan_turn()
         return self._groups.propose(identity, batch, self._clock.monotonic_ns())
+
+    def withdraw(self, identity: bytes, first: int) -> bool:
+        """Withdraw the entries of a group from an index on. Returns whether that is possible."""
+        self._plan_turn()
+        return self._groups.withdraw(identity, first, self._clock.monotonic_ns())
+
+    def disown(self, identity: bytes, first: int) -> None:
+        """Have the entries from an index on withdrawn if this server leads the group again."""
+        if (node := self._groups.node(identity)) is not None:
+            node.disown(first)
 
     def propose_membership(self, identity: bytes, target: Membership) -> int | None:
         """Propose other members to a group that this server leads."""

@@ -22,6 +22,7 @@ from headwater.raft.membership import UNKNOWN, Membership
 from headwater.raft.ready import Ready
 from headwater.raft.storage import HardState, SavedState, Snapshot, blank, reborn
 from headwater.server.cluster.consensus.groups import Portion
+from headwater.server.cluster.consensus.machine import GroupMachine
 from headwater.store.groups.frames import GroupEntry, GroupMode, GroupState, SnapshotMark
 from headwater.store.groups.group_log import GroupLog, SaveTicket
 from headwater.store.groups.group_logs import GroupLogs
@@ -89,6 +90,20 @@ def saved_state(log: GroupLog, applied: int = 0) -> SavedState:
         log.may_have_forgotten = True
         return SavedState(hard_state, blank().snapshot, 0, 0)
     return SavedState(hard_state, snapshot, log.last_index, max(applied, snapshot.index))
+
+
+def reopened(
+    log: GroupLog, mode: GroupMode, membership: Membership | None, machine: GroupMachine
+) -> tuple[SavedState, bool]:
+    """The state with which a member of a stream's group starts again, and whether it may have
+    forgotten a part. `membership` has the first members, if this server is one of them."""
+    # A state that counts for nothing is like one that no entry of the log has led to.
+    applied = log.last_index + 1 if machine.must_refill else machine.applied_index
+    saved = saved_state(log, applied)
+    has_forgotten = log.may_have_forgotten
+    if mode is GroupMode.MEMORY and membership is not None:
+        saved = restarted_in_memory(log, saved, membership)
+    return saved, has_forgotten
 
 
 def restarted_in_memory(log: GroupLog, saved: SavedState, membership: Membership) -> SavedState:

@@ -160,6 +160,12 @@ class Groups:
         self._changed[identity] = member
         return member.node.propose(batch, now_ns)
 
+    def withdraw(self, identity: bytes, first: int, now_ns: int) -> bool:
+        """Withdraw the entries of a group from an index on; see `RaftNode.withdraw`."""
+        member = self._members[identity]
+        self._changed[identity] = member
+        return member.node.withdraw(first, now_ns) is not None
+
     def propose_membership(self, identity: bytes, target: Membership, now_ns: int) -> int | None:
         """Propose other members to a group that this server leads."""
         member = self._members[identity]
