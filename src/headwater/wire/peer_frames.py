@@ -36,9 +36,16 @@ from headwater.base.checksums import crc32
 from headwater.base.errors import PeerError
 from headwater.wire.batch import NO_HEADERS
 
-FRAME_BYTES_MAX: Final = 160 * 1024 * 1024
-"""The body of one frame: a message of the largest payload that a server can be configured with, or
-one Raft entry of the largest size, and room for what stands around it."""
+FRAME_BYTES_MAX: Final = 129 * 1024 * 1024
+"""The body of a frame of consensus: one Raft entry of the largest size, an atomic batch, and room
+for what stands around it. No frame of another kind is larger."""
+
+GREETING_BYTES_MAX: Final = 64 * 1024
+"""The body of a frame of consensus of a server whose greeting was not heard yet."""
+
+_MESSAGES_BYTES_MAX: Final = 80 * 1024 * 1024
+"""The body of a frame with messages: the largest message that clients may send by the advice of
+nats-server (64 MiB), and those of a turn before it, with their subjects."""
 
 CLIENT_BYTES_MAX: Final = 64 * 1024
 """The description of a client in a frame: its names come from one CONNECT line."""
@@ -82,6 +89,20 @@ class Kind(IntEnum):
 
 _KINDS: Final = {int(kind): kind for kind in Kind}
 
+_BODY_BYTES_MAX: Final = {
+    Kind.PING: 8,
+    Kind.PONG: 8,
+    Kind.INFO: LINE_BYTES_MAX,
+    # A thousand servers, or a thousand patterns that are longer than most.
+    Kind.MEMBERS: 1024 * 1024,
+    Kind.INTEREST: 16 * 1024 * 1024,
+    Kind.MESSAGES: _MESSAGES_BYTES_MAX,
+    Kind.FORWARD: _MESSAGES_BYTES_MAX,
+    Kind.CATCH_UP: _MESSAGES_BYTES_MAX,
+    Kind.CONSENSUS: FRAME_BYTES_MAX,
+}
+"""The bytes that a body of each kind may need. A peer has no more of them buffered."""
+
 
 def frame(kind: Kind, body: bytes = b"") -> bytes:
     """A whole frame."""
@@ -93,13 +114,16 @@ def frame(kind: Kind, body: bytes = b"") -> bytes:
 
 @final
 class PeerDecoder:
-    """Cuts the bytes of a peer into the lines of the handshake, and into frames after it."""
+    """Cuts the bytes of a peer into the lines of the handshake, and into frames after it.
 
-    __slots__ = ("_buffer", "_bytes_max")
+    `bytes_max` bounds the bodies of all frames further.
+    """
+
+    __slots__ = ("_buffer", "bytes_max")
 
     def __init__(self, bytes_max: int = FRAME_BYTES_MAX) -> None:
         self._buffer = bytearray()
-        self._bytes_max = bytes_max
+        self.bytes_max = bytes_max
 
     @property
     def unread_bytes(self) -> int:
@@ -131,7 +155,7 @@ class PeerDecoder:
             kind = _KINDS.get(number)
             if kind is None:
                 raise MalformedFrame(f"unknown kind of frame {number}")
-            if size > self._bytes_max:
+            if size > self.bytes_max or size > _BODY_BYTES_MAX[kind]:
                 raise MalformedFrame(f"a frame of {size} bytes is too large")
             begin = position + _HEAD.size
             if end - begin < size:

@@ -7,9 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headwater.raft.codec import ENTRY_DATA_BYTES_MAX
 from headwater.subjects.grammar import is_one_word
 from headwater.wire.peer_frames import (
     CLIENT_BYTES_MAX,
+    FRAME_BYTES_MAX,
     LINE_BYTES_MAX,
     ForwardedRequest,
     Kind,
@@ -216,6 +218,22 @@ class TestDecoder:
         decoder.feed(frame(Kind.CONSENSUS, bytes(101))[:9])
         with pytest.raises(MalformedFrame, match="a frame of 101 bytes is too large"):
             decoder.frames()
+
+    @pytest.mark.parametrize(
+        ("kind", "bytes_max"),
+        [(Kind.PONG, 8), (Kind.INFO, LINE_BYTES_MAX), (Kind.CONSENSUS, FRAME_BYTES_MAX)],
+    )
+    def test_bounds_the_size_of_a_frame_by_its_kind(self, kind: Kind, bytes_max: int) -> None:
+        decoder = PeerDecoder()
+        decoder.feed(struct.pack("<IIB", bytes_max, 0, kind))
+        assert decoder.frames() == []
+        decoder = PeerDecoder()
+        decoder.feed(struct.pack("<IIB", bytes_max + 1, 0, kind))
+        with pytest.raises(MalformedFrame, match="is too large"):
+            decoder.frames()
+
+    def test_has_room_for_the_largest_raft_entry(self) -> None:
+        assert FRAME_BYTES_MAX > ENTRY_DATA_BYTES_MAX + 64 * 1024
 
     def test_refuses_an_unknown_kind(self) -> None:
         decoder = PeerDecoder()

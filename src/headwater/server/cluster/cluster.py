@@ -59,6 +59,8 @@ from headwater.server.settings import Settings
 from headwater.wire import frames
 from headwater.wire.peer_frames import (
     CLIENT_BYTES_MAX,
+    FRAME_BYTES_MAX,
+    GREETING_BYTES_MAX,
     ForwardedRequest,
     Kind,
     MalformedFrame,
@@ -507,6 +509,8 @@ class Cluster:
         if target is not None:
             self._dialler.opened(target, channel.purpose)
         if channel.purpose is Purpose.CONSENSUS:
+            # A stranger has no more of it buffered; see `welcome`.
+            channel.decoder.bytes_max = GREETING_BYTES_MAX
             self.listener.peer_joined(peer.name)
             return
         peer.info = info
@@ -571,7 +575,9 @@ class Cluster:
 
     def _dial_members(self) -> None:
         """Dial the servers that peers have links to, and this server has not."""
-        for target in targets_of(self.peers.values()):
+        targets = targets_of(self.peers.values())
+        self._dialler.drop_unnamed({target.peer_id for target in targets})
+        for target in targets:
             server_id = target.peer_id
             if server_id != self._server_id and not self._has_channel(server_id, Purpose.MESSAGES):
                 self._dialler.add(target)
@@ -684,6 +690,9 @@ class Cluster:
     def welcome(self, peer: str) -> None:
         """Tell clients and other servers of a server, whose greeting was in order."""
         found = self._peer_named(peer)
+        channel = None if found is None else found.channels.get(Purpose.CONSENSUS)
+        if channel is not None:
+            channel.decoder.bytes_max = FRAME_BYTES_MAX
         if found is not None and not found.is_welcome:
             found.is_welcome = True
             self._tell_members()

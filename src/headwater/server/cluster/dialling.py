@@ -1,17 +1,20 @@
 """Connections that a server makes to others: when they are tried, tried again, and given up.
 
 A configured route is dialled for ever. A server that another one named is dialled as long as one of
-the peers has a link to it, and `connect_retries` times otherwise.
+the peers has a link to it, and `connect_retries` times otherwise; one that was never reached is not
+dialled any more as soon as nobody names it. Their number is limited, so that a peer that names
+servers which do not exist has few connections made at a time.
 
 Must not know: handshakes and frames. A channel that was dialled reports its opening and its end.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Final, final
 
 from headwater.runtime.environment import Environment
 from headwater.runtime.sockets.client_connection import ConnectionHandler
 from headwater.server.cluster.handshake import Credentials
+from headwater.server.cluster.members import MEMBERS_MAX
 from headwater.server.cluster.targets import (
     REFUSALS_IN_STEP,
     Target,
@@ -84,14 +87,34 @@ class Dialler:
         """Dial a target, unless its address is one already.
 
         A configured route has its own credentials, also if another server named its address before.
+        Of those that other servers name, no more than MEMBERS_MAX are dialled.
         """
         known = self._targets.get(target.address)
         if known is not None:
             if target.is_configured:
                 known.is_configured, known.credentials = True, target.credentials
             return
+        routes = self._settings.options.cluster.routes
+        if not target.is_configured and len(self._targets) >= MEMBERS_MAX + len(routes):
+            return
         self._targets[target.address] = target
         self.dial(target, Purpose.MESSAGES)
+
+    def drop_unnamed(self, named: Collection[str]) -> None:
+        """Dial servers no more that no peer names, by their ids, and that were never reached.
+
+        A server that is being dialled is dropped when that has failed.
+        """
+        for target in [*self._targets.values()]:
+            attempts = target.attempts.values()
+            is_known = (
+                target.is_configured
+                or any(attempt.reached for attempt in attempts)
+                or self._has_channel(target.peer_id, Purpose.MESSAGES)
+            )
+            is_busy = any(attempt.is_under_way for attempt in attempts)
+            if not (is_known or is_busy or target.peer_id in named):
+                self.remove(target.address)
 
     def remove(self, address: str) -> Target | None:
         """Dial an address no more. Returns the target that it was."""

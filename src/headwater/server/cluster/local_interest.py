@@ -9,13 +9,30 @@ Subscriptions of the server itself are in a ledger if they are for clients of al
 that are led here, transfers of backups, and the services of the system account.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final, final
 
 from headwater.wire.peer_frames import Interest
 
 # The interests of one frame; so many patterns of a usual length are a few tens of KB.
 INTERESTS_PER_FRAME_MAX: Final = 1_000
+# Longer patterns go into more frames. A frame has one interest, however long it is.
+INTEREST_BYTES_MAX: Final = 1024 * 1024
+
+
+def in_frames(interests: Iterable[Interest]) -> Iterator[list[Interest]]:
+    """Interests in parts, each of which one frame has room for."""
+    part: list[Interest] = []
+    size = 0
+    for interest in interests:
+        own = len(interest[0]) + len(interest[1])
+        if part and (len(part) == INTERESTS_PER_FRAME_MAX or size + own > INTEREST_BYTES_MAX):
+            yield part
+            part, size = [], 0
+        part.append(interest)
+        size += own
+    if part:
+        yield part
 
 
 @final

@@ -37,6 +37,7 @@ class Peer:
         "_messages",
         "announced",
         "channels",
+        "homeless",
         "info",
         "is_welcome",
         "line",
@@ -49,9 +50,11 @@ class Peer:
         self.channels: dict[Purpose, Channel] = {}
         # Clients and other servers are told of the peer.
         self.is_welcome = True
-        # The interest of the peer by account, pattern and queue group, as the peer told it, and the
-        # part of it that the permissions of this server let through.
+        # The interest of the peer by account, pattern and queue group, as the peer told it: that in
+        # accounts of this server, and that in others; and the part of the former that the
+        # permissions of this server let through.
         self.announced: dict[tuple[str, bytes, bytes], int] = {}
+        self.homeless: dict[tuple[str, bytes, bytes], int] = {}
         self.subscriptions: dict[tuple[str, bytes, bytes], PeerSubscription] = {}
         # The servers that the peer has links to.
         self.members: dict[str, Member] = {}

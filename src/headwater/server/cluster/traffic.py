@@ -13,10 +13,10 @@ Must not know: sockets, handshakes, and which servers there are.
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby, pairwise
-from typing import final
+from typing import Final, final
 
 from headwater.base.entropy import Entropy
-from headwater.server.cluster.local_interest import INTERESTS_PER_FRAME_MAX, Ledger
+from headwater.server.cluster.local_interest import Ledger, in_frames
 from headwater.server.cluster.peer import Peer, PeerSubscription
 from headwater.server.cluster.remote_interest import RemoteInterest
 from headwater.server.configuration.options import Permissions
@@ -38,6 +38,13 @@ from headwater.wire.peer_frames import (
     decode_messages,
     encode_interest,
 )
+
+INTERESTS_MAX: Final = 1 << 20
+"""The interests of a peer in accounts of this server: patterns, and queue groups on them."""
+
+HOMELESS_MAX: Final = 1 << 16
+"""The interests of a peer in accounts that this server does not have. They are kept for a reload
+that adds the account, server by server."""
 
 
 @final
@@ -103,6 +110,13 @@ class Traffic:
             if account not in self._ledgers:
                 account.ledger = self._ledgers[account] = self._new_ledger(account)
         # Interest that peers announced for an account that was not there counts from now on.
+        present_names = {account.name for account in present}
+        for peer in self._peers():
+            told = {**peer.announced, **peer.homeless}
+            peer.announced = {key: told[key] for key in told if key[0] in present_names}
+            peer.homeless = {key: told[key] for key in told if key[0] not in present_names}
+            for key in peer.homeless:
+                self._apply(peer, key, 0)
         self._reconsider()
 
     def _new_ledger(self, account: Account) -> Ledger:
@@ -159,23 +173,29 @@ class Traffic:
         channel = peer.messages_channel
         if channel is None:
             return
-        for begin in range(0, len(interests), INTERESTS_PER_FRAME_MAX):
-            part = interests[begin : begin + INTERESTS_PER_FRAME_MAX]
+        for part in in_frames(interests):
             channel.out.append(encode_interest(account.name, part))
             self._touch(peer)
 
     def receive_interest(self, peer: Peer, body: bytes) -> None:
         """Take an INTEREST frame. Raises MalformedFrame."""
         account, changes = decode_interest(body)
+        is_present = self._accounts.get(account) is not None
+        told = peer.announced if is_present else peer.homeless
+        count_max = INTERESTS_MAX if is_present else HOMELESS_MAX
         for pattern, queue, weight in changes:
             if not is_valid_pattern(pattern):
                 raise MalformedFrame("an interest is not a subject")
             key = account, pattern, queue
-            if weight:
-                peer.announced[key] = weight
+            if not weight:
+                told.pop(key, None)
+            elif len(told) < count_max or key in told:
+                told[key] = weight
             else:
-                peer.announced.pop(key, None)
-            self._apply(peer, key, weight)
+                accounts = "accounts" if is_present else "accounts that are not here"
+                raise MalformedFrame(f"more than {count_max} interests in {accounts}")
+            if is_present:
+                self._apply(peer, key, weight)
 
     def _apply(self, peer: Peer, key: tuple[str, bytes, bytes], weight: int) -> None:
         """Have an interest of a peer counted, unless the permissions forbid it."""
@@ -223,6 +243,7 @@ class Traffic:
         for key in [*peer.subscriptions]:
             self._apply(peer, key, 0)
         peer.announced.clear()
+        peer.homeless.clear()
         peer.forget_messages()
         self._behind.discard(peer)
 

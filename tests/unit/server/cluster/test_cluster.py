@@ -1,5 +1,6 @@
 """Servers find each other, keep one link each, and refuse everybody else."""
 
+import struct
 from dataclasses import replace
 from itertools import permutations
 
@@ -10,19 +11,23 @@ from headwater.server.cluster.cluster import HANDSHAKES_MAX
 from headwater.server.cluster.consensus.driver import ConsensusDriver
 from headwater.server.cluster.consensus.frames import Links
 from headwater.server.cluster.listener import PeerListener
+from headwater.server.cluster.members import MEMBERS_MAX
 from headwater.server.cluster.pulse import CHALLENGE_S
+from headwater.server.cluster.traffic import HOMELESS_MAX
 from headwater.server.configuration.options import Options, RouteUrl
 from headwater.server.node import Node
-from headwater.wire.peer_frames import Kind, frame
+from headwater.wire.peer_frames import GREETING_BYTES_MAX, Kind, encode_interest, frame
 from headwater.wire.peer_info import (
+    Member,
     PeerConnect,
     PeerInfo,
     Purpose,
     connect_line,
     encode_info,
+    encode_members,
     info_line,
 )
-from tests.kit.cluster_world import CLUSTER_PORT, ClusterWorld
+from tests.kit.cluster_world import CLUSTER_PORT, ClusterWorld, PipeEnd
 from tests.kit.world import infos_in
 
 
@@ -215,6 +220,84 @@ class TestStrangers:
         text = "Rejecting connection, there are links to 2 other servers"
         assert world.log_of("s1").count(text) == 1
         assert len(world.cluster_of("s1").peers) == 2
+
+    def introduced(
+        self, world: ClusterWorld, purpose: Purpose = Purpose.MESSAGES, jetstream: bool = False
+    ) -> PipeEnd:
+        """A stranger with an open channel."""
+        end = world.stranger("s1")
+        info = PeerInfo(
+            server_id="NX",
+            server_name="x",
+            cluster="C",
+            host="10.8.8.8",
+            jetstream=jetstream,
+            link=2,
+        )
+        connect = PeerConnect(name="NX", cluster="C", link=2, purpose=purpose.value)
+        end.write(connect_line(connect) + info_line(info))
+        world.settle()
+        assert b"+OK" in end.unread
+        return end
+
+    def test_who_name_servers_that_do_not_exist_have_few_of_them_dialled(self) -> None:
+        world = ClusterWorld()
+        world.start_all(2)
+        end = self.introduced(world)
+        dialler = world.cluster_of("s1")._dialler
+        known = len(dialler._targets)
+        for flood in range(30):
+            named = [
+                Member(
+                    server_id=f"N{number}", server_name="n", address=f"10.7.{flood}.1:{number + 1}"
+                )
+                for number in range(flood * 900, flood * 900 + 900)
+            ]
+            end.write(frame(Kind.MEMBERS, encode_members(named)))
+            world.settle()
+            assert len(dialler._targets) <= MEMBERS_MAX + 2
+        end.write(frame(Kind.MEMBERS, encode_members([])))
+        world.advance(5)
+        assert len(dialler._targets) == known
+        end.close()
+        world.advance(1)
+        assert world.is_whole()
+
+    def test_who_listen_to_too_much_are_cut_off(self) -> None:
+        world = ClusterWorld()
+        world.start_all(2)
+        for account, count_max, told in (
+            ("nowhere", HOMELESS_MAX, f"more than {HOMELESS_MAX} interests in accounts that are"),
+            ("$G", 5, "more than 5 interests in accounts"),
+        ):
+            end = self.introduced(world)
+            with pytest.MonkeyPatch.context() as patch:
+                if account == "$G":
+                    patch.setattr("headwater.server.cluster.traffic.INTERESTS_MAX", count_max)
+                interests = [(b"a.%d" % number, b"", 1) for number in range(count_max + 1)]
+                end.write(encode_interest(account, interests[:-1]))
+                # An interest that is told again is no further one.
+                end.write(encode_interest(account, [(b"a.1", b"", 1), (b"a.2", b"", 0)]))
+                end.write(encode_interest(account, [(b"a.2", b"", 1)]))
+                world.settle()
+                assert not end.ended
+                end.write(encode_interest(account, interests[-1:]))
+                world.settle()
+            assert end.ended
+            assert world.log_of("s1").count(told) == 1
+        assert world.is_whole()
+        globe = world.nodes["s1"].accounts.get("$G")
+        assert globe is not None
+        assert globe.remote is None
+
+    def test_who_have_not_greeted_have_little_buffered(self) -> None:
+        world = ClusterWorld()
+        world.start_all(2)
+        end = self.introduced(world, Purpose.CONSENSUS)
+        end.write(struct.pack("<IIB", GREETING_BYTES_MAX + 1, 0, Kind.CONSENSUS))
+        world.settle()
+        assert end.ended
+        assert f"a frame of {GREETING_BYTES_MAX + 1} bytes is too large" in world.log_of("s1")
 
     def test_who_send_a_frame_of_the_other_channel_are_cut_off(self) -> None:
         world = ClusterWorld()

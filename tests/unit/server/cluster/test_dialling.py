@@ -42,6 +42,17 @@ def test_a_server_that_nobody_sees_any_more_is_given_up() -> None:
     assert attempts(world, "s1") == before
 
 
+def test_a_server_that_was_reached_is_not_dropped_when_nobody_names_it() -> None:
+    world = ClusterWorld()
+    world.start("s2")
+    world.start("s3", "s2")
+    world.start("s1", "s2")
+    dialler = world.cluster_of("s1")._dialler
+    before = {*dialler._targets}
+    dialler.drop_unnamed(())
+    assert {*dialler._targets} == before
+
+
 def test_the_server_itself_is_dialled_once() -> None:
     world = ClusterWorld()
     world.start("s1", "s1", debug=True)

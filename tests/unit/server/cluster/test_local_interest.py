@@ -1,6 +1,12 @@
 """The ledger of an account's subscriptions, as other servers are told of them."""
 
-from headwater.server.cluster.local_interest import Ledger
+from headwater.server.cluster.local_interest import (
+    INTEREST_BYTES_MAX,
+    INTERESTS_PER_FRAME_MAX,
+    Ledger,
+    in_frames,
+)
+from headwater.wire.peer_frames import Interest
 
 
 def ledger() -> tuple[Ledger, list[None]]:
@@ -18,6 +24,15 @@ def test_the_first_and_the_last_subscription_are_news() -> None:
     book.remove(b"a", None)
     assert book.take_news() == [(b"a", b"", 0)]
     assert len(calls) == 2
+
+
+def test_a_frame_has_room_for_a_number_of_interests_and_bytes() -> None:
+    short = [(b"a.%d" % number, b"", 1) for number in range(INTERESTS_PER_FRAME_MAX + 1)]
+    assert [len(part) for part in in_frames(short)] == [INTERESTS_PER_FRAME_MAX, 1]
+    half = b"a" * (INTEREST_BYTES_MAX // 2)
+    long: list[Interest] = [(half, b"", 1), (half, b"", 2), (half, b"q", 3), (half * 3, b"", 4)]
+    assert [*in_frames(long)] == [long[:2], long[2:3], long[3:]]
+    assert [*in_frames([])] == []
 
 
 def test_every_change_of_a_queue_group_is_news() -> None:
