@@ -19,6 +19,7 @@ from headwater.base.entropy import Entropy
 from headwater.jetstream import error_codes
 from headwater.jetstream.api.documents import ErrorDocument, StreamSourceInfo
 from headwater.jetstream.copying.arrivals import Arrivals, Control
+from headwater.jetstream.copying.contact import Contact
 from headwater.jetstream.copying.origins import Origin
 from headwater.jetstream.copying.requests import (
     HEARTBEAT_NS,
@@ -85,6 +86,7 @@ class CopyMachine:
         "_next_number",
         "_pending",
         "_position",
+        "contact",
         "due_ns",
         "error",
         "identity",
@@ -112,6 +114,7 @@ class CopyMachine:
         self._failures = 0
         # When the origin was last heard of; 0 if it never was.
         self._heard_ns = 0
+        self.contact = Contact()
         # The consumer of the origin, the subject it delivers to and the number of its next message.
         self._consumer = b""
         self._inbox = ""
@@ -132,6 +135,8 @@ class CopyMachine:
         self._asked_ns = now_ns
         self._answer = None
         self._pending = -1
+        self.contact.applied(position.sequence)
+        self.contact.asked()
         if self._is_recreated:
             position = Position()
         self._position = position
@@ -231,7 +236,7 @@ class CopyMachine:
             return None
         self._heard_ns = now_ns
         self.due_ns = now_ns + SILENCE_NS
-        count = _count_in_order(arrivals, self._next_number)
+        count, pending = _count_in_order(arrivals, self._next_number), arrivals.pending
         is_whole = count == len(arrivals)
         if not is_whole:
             arrivals = arrivals.part(0, count)
@@ -246,8 +251,9 @@ class CopyMachine:
         if not is_whole:
             self._retry(now_ns)
         else:
-            self._pending = arrivals.pending
-            self.lag = max(arrivals.pending - 1, 0)
+            self._pending = pending
+            self.lag = max(pending - 1, 0)
+            self.contact.delivered(now_ns, self._next_number - 1, self.sequence, pending)
         return arrivals if len(arrivals) else None
 
     def control(self, control: Control, now_ns: int) -> Confirm | None:
@@ -269,6 +275,8 @@ class CopyMachine:
         if self._pending < 0 and int(last) == 0:
             # Nothing was delivered, because there is nothing.
             self._pending = 0
+        if not stalled:
+            self.contact.idle(now_ns, self.sequence)
         return Confirm(stalled, self._next_number - 1, self.sequence) if stalled else None
 
     def run_due(self, now_ns: int) -> bool:

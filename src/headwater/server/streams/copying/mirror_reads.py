@@ -2,7 +2,8 @@
 
 A mirror answers once it has nearly all messages of its origin, and goes on when it falls behind, as
 in nats-server. One with `max_staleness` ceases to answer when it has not heard of its origin for
-that time, until it has caught up again. Which of the streams answers is left to chance.
+that time, until it has what the origin had when it was heard of again. Which of the streams answers
+is left to chance.
 """
 
 from typing import Protocol, final

@@ -137,16 +137,17 @@ class OriginRunner:
         """The document about the origin."""
         return self._machine.info(self._room.now_ns())
 
-    def may_be_read(self, max_staleness_ns: int) -> bool:
-        """Whether a mirror may be read in place of its origin: it had nearly caught up, and has
-        heard of the origin within `max_staleness_ns`, if that is not 0."""
-        heard_ns = self._machine.heard_ns
-        is_stale = 0 < max_staleness_ns < self._room.now_ns() - heard_ns
-        if is_stale:
-            self._has_caught_up = False
-        return self._has_caught_up
+    def may_be_read(self) -> bool:
+        """Whether a mirror may be read in place of its origin: it had nearly caught up, and is not
+        out of contact."""
+        return self._has_caught_up and self._machine.contact.holds(self._room.now_ns())
+
+    def set_max_staleness(self, max_staleness_ns: int) -> None:
+        """Set how long a mirror may be read that does not hear of its origin; 0 for any time."""
+        self._machine.contact.max_staleness_ns = max_staleness_ns
 
     def _note_caught_up(self) -> None:
+        self._machine.contact.applied(self._target.stream.visible_sequence)
         if not self._transit.count and self._machine.is_nearly_caught_up:
             self._has_caught_up = True
 
@@ -293,7 +294,7 @@ class OriginRunner:
         if machine.phase is Phase.WAITING:
             self._end_inbox()
             self._plan()
-        elif not self._has_caught_up:
+        else:
             self._note_caught_up()
 
     def _hand_on(self, arrivals: Arrivals) -> None:
@@ -364,8 +365,7 @@ class OriginRunner:
             else:
                 self._confirm(confirm)
         self._transit.end_part()
-        if not self._has_caught_up:
-            self._note_caught_up()
+        self._note_caught_up()
 
     def part_refused(self, number: int, error: StoreError | ApiError) -> None:
         """Begin again behind what is stored, unless that is under way."""

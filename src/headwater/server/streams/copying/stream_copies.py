@@ -31,14 +31,14 @@ class StreamCopies:
     def configure(self, config: StreamConfig) -> None:
         """Copy the origins of a configuration; those that were copied already go on."""
         before, self._config = self._config, config
-        if before is not None and (before.mirror, before.sources) == (
-            config.mirror,
-            config.sources,
-        ):
-            self._answer_reads(config)
-            return
         self._answer_reads(config)
-        origins = origins_of(config, self._home)
+        copied = (config.mirror, config.sources)
+        if before is None or (before.mirror, before.sources) != copied:
+            self._open_all(origins_of(config, self._home))
+        if self.mirrored is not None:
+            self.mirrored.set_max_staleness(config.max_staleness)
+
+    def _open_all(self, origins: list[Origin]) -> None:
         names = {origin.index_name: origin for origin in origins}
         kept: dict[bytes, OriginRunner] = {}
         for runner in self._runners:
@@ -71,8 +71,8 @@ class StreamCopies:
     @property
     def answers_reads(self) -> bool:
         """Whether a mirror may answer direct reads of its origin now."""
-        mirrored, config = self.mirrored, self.stream.config
-        return mirrored is not None and mirrored.may_be_read(config.max_staleness)
+        mirrored = self.mirrored
+        return mirrored is not None and mirrored.may_be_read()
 
     @property
     def stream(self) -> Stream:
