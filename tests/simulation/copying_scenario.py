@@ -23,12 +23,15 @@ from headwater.server.configuration.options import Options
 from headwater.testing import Cluster, FaultPlan, World
 from headwater.testing.faults import Crash, Cut, Fault, HalfOpen, Partition, Pause, Slow
 from headwater.wire.headers import value_of
+from tests.simulation.copying_ledger import BrokenCopy, Message, OriginLedger
 
 SYNC_INTERVAL_S = 2.0
 SETTLED_S_MAX = 180.0
 # Longer than the longest time between two requests for an origin after a fault.
 SETTLING_S = 10.0
 POLL_S = 0.5
+# Between two looks at what origins and mirrors have.
+WATCH_S = 0.4
 ANSWER_S = 2.0
 KINDS: tuple[type[Fault], ...] = (Cut, HalfOpen, Partition, Slow, Pause, Crash)
 FAILURES = (nats.errors.Error, OSError, TimeoutError)
@@ -40,6 +43,9 @@ WANTED = "o.wanted"
 # The subject under which the aggregate stores a message, by that of the origin.
 SOURCED = {WANTED: WANTED, "o.other": "o.other", "p.wanted": "q.wanted"}
 SUBJECTS = {ORIGIN: (WANTED, "o.other"), OTHER: ("p.wanted", "p.other")}
+# The subjects of the origin that its mirrors have.
+MIRRORED = {MIRROR: SUBJECTS[ORIGIN], FILTERED: (WANTED,)}
+REMOVALS = ("purge", "delete", "delete", "create again")
 CONFIGS: dict[str, dict[str, Any]] = {
     ORIGIN: {"subjects": ["o.>"]},
     OTHER: {"subjects": ["p.>"]},
@@ -55,15 +61,14 @@ CONFIGS: dict[str, dict[str, Any]] = {
 }
 
 
-class BrokenCopy(AssertionError):
-    """A copy is not what its origin says."""
-
-
 @dataclass(frozen=True)
 class Shape:
     """The parameters of a run."""
 
+    servers: int = 3
+    # The replicas of the origins, and of the copies.
     replicas: int = 1
+    copy_replicas: int = 1
     # The server of each stream with one replica, by number; copies may be elsewhere.
     origin_server: int = 1
     copy_server: int = 1
@@ -74,17 +79,8 @@ class Shape:
     blackout: float = 0.5
     # The number of messages that the aggregate keeps; 0 for all of them.
     kept: int = 0
-
-
-@dataclass(frozen=True)
-class Message:
-    """A stored message."""
-
-    sequence: int
-    subject: str
-    header: bytes
-    body: str
-    timestamp_ns: int
+    # Whether an operator removes messages of the origins.
+    removes: bool = True
 
 
 @dataclass
@@ -98,12 +94,14 @@ class CopyingScenario:
     last_answer: object = None
     # Every body that a client has published, with its subject.
     bodies: dict[str, str] = field(default_factory=dict)
+    ledger: OriginLedger = field(default_factory=OriginLedger)
 
     async def run(self, world: World) -> None:
         """The whole story."""
         self.world = world
         world.loop.executor_delay_s_max = 0.02
-        self.cluster = Cluster(world, 3, configure=self._configure)
+        self.ledger.is_lossy = not self.shape.sync_always
+        self.cluster = Cluster(world, self.shape.servers, configure=self._configure)
         await self.cluster.start()
         self.client = await self._connected()
         for name in CONFIGS:
@@ -113,6 +111,8 @@ class CopyingScenario:
             for stream in SUBJECTS
         ]
         programs.append(asyncio.ensure_future(self._operate(world.rng("operator"))))
+        watching = asyncio.ensure_future(self._watch())
+        programs.append(watching)
         await asyncio.sleep(self.shape.calm_s)
         plan = FaultPlan.drawn(
             world.rng("faults"),
@@ -124,21 +124,45 @@ class CopyingScenario:
         for episode in plan:
             await episode.run(world)
             await self.cluster.ready()
-        rng = world.rng("blackout")
-        if rng.random() < self.shape.blackout:
-            await asyncio.sleep(rng.uniform(0.5, 2.0))
-            for number in (1, 2, 3):
-                self.cluster.kill(number, "power")
-            await asyncio.sleep(1)
-            for number in (1, 2, 3):
-                await self.cluster.restart(number)
-            await self.cluster.ready()
+        await self._black_out(world.rng("blackout"))
         self.is_quiet = True
         await asyncio.wait_for(asyncio.gather(*programs), SETTLED_S_MAX)
         await asyncio.sleep(SETTLING_S)
         await self._until("complete copies", self._has_settled)
         self.check()
         await self.client.close()
+
+    async def _black_out(self, rng: random.Random) -> None:
+        """Perhaps let all servers lose power at once, and come back."""
+        if rng.random() >= self.shape.blackout:
+            return
+        await asyncio.sleep(rng.uniform(0.5, 2.0))
+        for number in self._numbers:
+            self.cluster.kill(number, "power")
+        await asyncio.sleep(1)
+        for number in self._numbers:
+            await self.cluster.restart(number)
+        await self.cluster.ready()
+
+    @property
+    def _numbers(self) -> range:
+        return range(1, self.shape.servers + 1)
+
+    async def _watch(self) -> None:
+        """Compare mirrors with all that their origin has had, again and again."""
+        while not self.is_quiet:
+            self.look()
+            await asyncio.sleep(WATCH_S)
+
+    def look(self) -> None:
+        """Note what the origin has, and compare the mirrors. Raises BrokenCopy."""
+        self.ledger.note(self.contents(ORIGIN))
+        for name, subjects in MIRRORED.items():
+            for replica in self.cluster.replicas(name):
+                last = replica.last_sequence
+                self.ledger.check_progress(
+                    f"{name} on {replica.server}", subjects, replica.messages, last
+                )
 
     def _configure(self, options: Options) -> Options:
         jetstream = replace(
@@ -154,7 +178,7 @@ class CopyingScenario:
         while True:
             with contextlib.suppress(*FAILURES):
                 return await nats.connect(
-                    [self.cluster.url(number) for number in (1, 2, 3)],
+                    [self.cluster.url(number) for number in self._numbers],
                     max_reconnect_attempts=-1,
                     reconnect_time_wait=0.5,
                     connect_timeout=1,
@@ -176,10 +200,11 @@ class CopyingScenario:
 
     async def _create(self, name: str) -> bool:
         shape, settings = self.shape, dict(CONFIGS[name])
-        settings["num_replicas"] = shape.replicas
+        replicas = shape.replicas if name in SUBJECTS else shape.copy_replicas
+        settings["num_replicas"] = replicas
         if name == AGGREGATE and shape.kept:
             settings["max_msgs"] = shape.kept
-        if shape.replicas == 1:
+        if replicas == 1:
             number = shape.origin_server if name in SUBJECTS else shape.copy_server
             settings["placement"] = {"tags": [self.cluster.names[number - 1]]}
         answer = await self._call(f"STREAM.CREATE.{name}", {"name": name, **settings})
@@ -206,22 +231,33 @@ class CopyingScenario:
         return False
 
     async def _operate(self, rng: random.Random) -> None:
-        kinds = ("purge", "delete", "delete", "create again", "step down", "step down")
+        kinds = ("step down", "step down", *(REMOVALS if self.shape.removes else ()))
         while not self.is_quiet:
             await asyncio.sleep(rng.uniform(0, 4))
             kind = rng.choice(kinds)
             if kind == "purge":
-                await self._call(f"STREAM.PURGE.{rng.choice((ORIGIN, OTHER))}", {"keep": 3})
+                await self._purge(rng.choice((ORIGIN, OTHER)))
             elif kind == "delete":
                 contents = self.contents(ORIGIN)
                 if contents:
                     sequence = rng.choice(contents).sequence
+                    self.ledger.deleted.add(sequence)
                     await self._call(f"STREAM.MSG.DELETE.{ORIGIN}", {"seq": sequence})
             elif kind == "create again":
                 await self._call(f"STREAM.DELETE.{OTHER}")
                 await self._until(f"creation of {OTHER}", partial(self._create, OTHER))
             else:
                 await self._call(f"STREAM.LEADER.STEPDOWN.{rng.choice([*CONFIGS])}")
+
+    async def _purge(self, name: str) -> None:
+        if name != ORIGIN:
+            await self._call(f"STREAM.PURGE.{name}", {"keep": 3})
+            return
+        self.ledger.begin_purge()
+        answer = await self._call(f"STREAM.PURGE.{name}", {"keep": 3})
+        if answer is not None and "error" not in answer:
+            self.ledger.note(self.contents(ORIGIN))
+            self.ledger.end_purge()
 
     async def _until(self, what: str, is_done: Callable[[], object]) -> None:
         deadline_s = self.world.loop.now_s() + SETTLED_S_MAX
@@ -277,20 +313,19 @@ class CopyingScenario:
 
     def check(self) -> None:
         """Raises BrokenCopy if a copy has anything that its origin has not said."""
-        origin = self.contents(ORIGIN)
-        for name, subjects in ((MIRROR, SUBJECTS[ORIGIN]), (FILTERED, (WANTED,))):
-            wanted = {each.sequence: each for each in origin if each.subject in subjects}
-            strange = [each for each in self.contents(name) if each.subject not in subjects]
+        self.look()
+        for name, subjects in MIRRORED.items():
+            found = self.contents(name)
+            strange = [each for each in found if each.subject not in subjects]
             if strange:
                 raise BrokenCopy(f"{name} has {strange}, which its filter leaves out")
-            self._check_mirror(name, wanted, self.contents(name))
+            self._check_mirror(name, found)
         self._check_aggregate(self.contents(AGGREGATE))
         if self.shape.sync_always:
             # Otherwise the aggregate may lose messages with its power, and get them again.
             self._check_aggregate(self.contents(WITNESS))
 
-    def _check_mirror(self, name: str, origin: dict[int, Message], found: list[Message]) -> None:
-        there = {each.sequence: each for each in found}
+    def _check_mirror(self, name: str, found: list[Message]) -> None:
         if len({each.body for each in found}) < len(found):
             raise BrokenCopy(f"{name} has a message twice")
         times_ns = [each.timestamp_ns for each in found]
@@ -299,12 +334,12 @@ class CopyingScenario:
         for message in found:
             if self.bodies.get(message.body) != message.subject:
                 raise BrokenCopy(f"{name} has {message}, which nobody has published")
-            if origin.get(message.sequence, message) != message:
-                raise BrokenCopy(f"{name} has {message} for {origin[message.sequence]}")
-        first = found[0].sequence if found else 0
-        missing = [each for each in origin if each >= first and each not in there]
-        if missing:
-            raise BrokenCopy(f"{name} lacks {missing}, which its origin has")
+        self.ledger.check_contents(name, found)
+        if self.shape.removes or not self.shape.sync_always:
+            return
+        origin = [each for each in self.contents(ORIGIN) if each.subject in MIRRORED[name]]
+        if origin != found:
+            raise BrokenCopy(f"{name} has {found}, and its origin {origin}")
 
     def _check_aggregate(self, found: list[Message]) -> None:
         last: dict[tuple[bytes, bytes], int] = {}
@@ -322,6 +357,12 @@ class CopyingScenario:
             if provenance.sequence <= last.get(key, 0):
                 raise BrokenCopy(f"{message} comes behind {last[key]} of its source")
             last[key] = provenance.sequence
+        if not (self.shape.removes or self.shape.kept):
+            sources = (*self.contents(ORIGIN), *self.contents(OTHER))
+            lost = {each.body for each in sources if each.subject in SOURCED}
+            lost -= {each.body for each in found}
+            if lost:
+                raise BrokenCopy(f"the aggregate lacks {lost}")
         repeated = _repeated(each.body for each in found)
         if repeated:
             raise BrokenCopy(f"the aggregate has {repeated} more than once")

@@ -15,7 +15,8 @@ from headwater.jetstream.copying.origins import Origin
 from headwater.jetstream.streams.origin_positions import OriginPositions
 from headwater.server.streams.storage.stream_store import StreamStore
 from headwater.testing import World, seeds
-from tests.simulation.copying_scenario import BrokenCopy, CopyingScenario, Shape
+from tests.simulation.copying_ledger import BrokenCopy
+from tests.simulation.copying_scenario import CopyingScenario, Shape
 
 Plant: TypeAlias = Callable[[pytest.MonkeyPatch], None]
 
@@ -27,8 +28,17 @@ SHAPES = {
     "one server, always": Shape(sync_always=True),
     "two servers": Shape(copy_server=2),
     "a short aggregate": Shape(copy_server=2, sync_always=True, kept=5),
-    "three replicas": Shape(replicas=3, sync_always=True),
-    "three replicas, interval": Shape(replicas=3),
+    "three replicas": Shape(replicas=3, copy_replicas=3, sync_always=True),
+    "three replicas, interval": Shape(replicas=3, copy_replicas=3),
+    "one replica, three of the copy": Shape(copy_replicas=3, sync_always=True),
+    "three replicas, one of the copy": Shape(replicas=3, sync_always=True),
+    "three replicas, five of the copy": Shape(
+        servers=5, replicas=3, copy_replicas=5, sync_always=True
+    ),
+    "no removals": Shape(copy_server=2, sync_always=True, removes=False),
+    "three replicas, no removals": Shape(
+        replicas=3, copy_replicas=3, sync_always=True, removes=False
+    ),
 }
 
 
