@@ -194,6 +194,19 @@ class GroupCommit:
                 log.durability.confirm_entries(index)
         self._entries = {}
 
+    def secure_entries(self, name: str) -> None:
+        """Return when all entries of a stream so far are on the disk. Raises StoreError."""
+        log = self._logs.get(name)
+        if log is None or log.offline:
+            raise StoreError(f"the stream {name} is offline")
+        try:
+            self.secure_frames()
+        except NoRoomError as error:
+            raise StoreError(f"the write-ahead file has no room: {error}") from error
+        except OSError as error:
+            raise self._failed(error) from error
+        log.durability.confirm_entries(log.durability.added_entry)
+
     # --- trims ---------------------------------------------------------------------------------
 
     @property

@@ -24,6 +24,7 @@ from headwater.jetstream.records import Copied
 from headwater.jetstream.snapshots import blocks
 from headwater.jetstream.snapshots.blocks import Expiry, Place, Range, SnapshotEnd, SnapshotHeader
 from headwater.jetstream.snapshots.chunks import Block, ChunkReader, SnapshotError
+from headwater.jetstream.streams.file import encode_body
 from headwater.jetstream.streams.host import Host
 from headwater.jetstream.streams.stream import Stream
 from headwater.store.index.expiry import COUNT_MAX
@@ -223,6 +224,8 @@ class SnapshotWriter:
         stream.positions.restore(self._positions)
         yield from stream.consumers.restoring(end.kept_until, self._consumers)
         if isinstance(log, FileLog):
+            # The stream may have been changed since the file was written.
+            log.set_body(encode_body(end.config, stream.created_ns))
             assert log.caller_entries is not None
             log.write_entries(log.caller_entries())
             log.write_journal()

@@ -279,12 +279,17 @@ class HostedStreams:
     def become_replica(self, account_name: str, name: str, incarnation: bytes) -> StreamReplica:
         """Make a stream of this server alone the first replica of a group. Raises StoreError.
 
-        Its state is that of the beginning of the group's log.
+        Its state is that of the beginning of the group's log, so all that the stream has written
+        is committed and applied before.
         """
         account = self._accounts[account_name]
         stream = account.stream(name)
         runner = self._runners.of(account_name, name)
-        runner.finish_work()
+        # Requests that waited for an entry may lead to others.
+        while runner.is_waiting:
+            self._files.secure_entries(account_name, name)
+            runner.committed()
+            runner.finish_work()
         self._step_down(runner)
         if isinstance(stream.log, FileLog):
             created = _created(account, stream, incarnation)

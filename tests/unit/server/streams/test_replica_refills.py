@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from headwater.jetstream.config.stream_config import StreamConfig
 from headwater.jetstream.snapshots.reader import SnapshotReader
 from headwater.server.cluster.consensus import compaction, transfers
 from tests.kit.agreeing_cluster import AgreeingCluster
@@ -43,6 +44,14 @@ def state_of(world: AgreeingCluster, name: str) -> tuple[object, ...]:
     assert not replica.must_refill
     consumers = sorted(replica.stream.consumers.by_name)
     return [each and (each.subject, each.payload) for each in found], consumers, log.messages
+
+
+def config_on(world: AgreeingCluster, name: str) -> StreamConfig:
+    """The configuration of the stream on a server."""
+    host = world.nodes[name].jetstream
+    assert host is not None
+    (replica,) = host.streams.replicas.values()
+    return replica.stream.config
 
 
 def publish(world: AgreeingCluster, name: str, count: int) -> None:
@@ -112,6 +121,20 @@ def test_a_follower_with_no_message_that_is_left_begins_anew(sent: list[int]) ->
     join(world, away)
     assert min(sent) == 60
     assert state_of(world, away) == state_of(world, leader)
+
+
+def test_a_follower_that_is_filled_has_the_configuration_of_its_leader_after_a_crash() -> None:
+    world, leader, away = behind()
+    config = {"name": "S", "subjects": ["s.>"], "num_replicas": 3, "max_msgs": 1000}
+    assert "error" not in world.call(leader, "STREAM.UPDATE.S", config)
+    for name in world.nodes:
+        make_durable(world, name)
+    publish(world, leader, 30)
+    join(world, away)
+    assert config_on(world, away).max_msgs == 1000
+    world.crash(away, is_power_lost=False)
+    world.start_server(away)
+    assert config_on(world, away).max_msgs == 1000
 
 
 def test_a_stream_in_memory_is_filled_anew(sent: list[int]) -> None:

@@ -184,6 +184,10 @@ class StreamStore:
 
     # --- replicas ------------------------------------------------------------------------------
 
+    def secure_entries(self, account_name: str, name: str) -> None:
+        """Return when all entries of a stream so far are on the disk. Raises StoreError."""
+        self.store.group_commit.secure_entries(str(StreamKey(account_name, name)))
+
     def join_group(self, created: StreamCreated, applied_entry: int) -> None:
         """Make the log of a stream on this server only a replica that holds the effects of all
         entries up to one, before its group is created. Raises StoreError."""

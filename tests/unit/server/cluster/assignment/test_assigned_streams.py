@@ -1,9 +1,14 @@
 """The streams of a server are those of its assignments: held, changed and dropped with them."""
 
+import json
+
 import pytest
 
+from headwater.jetstream.records import StreamCreated
 from headwater.server.streams.hosted_streams import HostedStreams
 from tests.kit.agreeing_cluster import AgreeingCluster
+from tests.kit.consumer_world import frames_in
+from tests.kit.stored_world import streaming
 
 
 @pytest.fixture
@@ -15,6 +20,13 @@ def streams_on(world: AgreeingCluster, name: str) -> HostedStreams:
     host = world.nodes[name].jetstream
     assert host is not None
     return host.streams
+
+
+def streams_of(world: AgreeingCluster, name: str) -> list[StreamCreated]:
+    """The streams in the catalogue of a server."""
+    host = world.nodes[name].jetstream
+    assert host is not None
+    return [*host.files.set_log.streams]
 
 
 def held(world: AgreeingCluster, stream: str = "S") -> set[str]:
@@ -43,6 +55,23 @@ def test_a_stream_that_is_scaled_is_held_by_more_and_then_by_one(world: Agreeing
         world.quiet()
         assert len(held(world)) == replicas
         assert world.call("s3", "STREAM.INFO.S")["state"]["messages"] == 5
+
+
+def test_messages_in_flight_are_acked_when_their_stream_is_scaled_up() -> None:
+    world = AgreeingCluster(jetstream=streaming(max_file_bytes=1 << 28, sync_always=True))
+    server = world.create("s1", "S", num_replicas=1)["cluster"]["leader"]
+    client = world.client(server)
+    client.send(b"SUB inbox 1\r\nPUB s.a inbox 1\r\nm\r\n")
+    # The message is written, and waits for a sync.
+    world.settle()
+    client.take()
+    streams = streams_on(world, server)
+    [created] = streams_of(world, server)
+    replica = streams.become_replica("$G", "S", created.incarnation)
+    assert replica.stream.log.last_sequence == 1
+    world.settle()
+    [ack] = frames_in(client.take())
+    assert json.loads(ack.payload)["seq"] == 1
 
 
 def test_a_deletion_drops_a_stream_everywhere_and_leaves_the_next_of_its_name(
