@@ -199,6 +199,54 @@ def test_a_stream_of_one_server_joins_a_group_with_its_messages(
     assert sequences_in(log) == [1, 2, 3]
 
 
+def always_with_entries(store: Store, count: int) -> FileLog:
+    """A stream of this server, to which so many entries of a message each were applied."""
+    log = store.create_stream("s", mode=SyncMode.ALWAYS)
+    for index in range(1, count + 1):
+        log.add_entry(index, log.last_sequence, b"entry")
+        store.commit()
+        add_messages(log, 1)
+        log.applied_entry = index
+    store.sync()
+    return log
+
+
+@CRASHES
+def test_a_stream_joins_a_group_whose_indexes_are_below_those_of_its_entries(
+    power_lost: bool,
+) -> None:
+    disk = new_disk()
+    store = opened(disk)
+    log = always_with_entries(store, 5)
+    store.join_group("s", 1)
+    create_group(store, log, 1)
+    log = after_crash(disk, power_lost).logs["s"]
+    assert (log.is_replica, log.must_refill, log.applied_entry) == (True, "", 1)
+    assert sequences_in(log) == [1, 2, 3, 4, 5]
+
+
+@CRASHES
+def test_a_sync_that_began_before_a_stream_joined_names_no_redo_point(power_lost: bool) -> None:
+    disk = new_disk()
+    store = opened(disk)
+    log = always_with_entries(store, 2)
+    work = log.begin_sync()
+    for index in (3, 4, 5):
+        log.add_entry(index, log.last_sequence, b"entry")
+        store.commit()
+        add_messages(log, 1)
+        log.applied_entry = index
+    store.join_group("s", 1)
+    create_group(store, log, 1)
+    apply(store, log, 3)
+    work.run()
+    log.finish_sync(work)
+    store.group_commit.secure_frames()
+    log = after_crash(disk, power_lost).logs["s"]
+    assert log.applied_entry == 1
+    assert sequences_in(log) == [1, 2, 3, 4, 5]
+
+
 @CRASHES
 @pytest.mark.parametrize("mode", [*SyncMode])
 def test_a_stream_that_has_left_its_group_is_one_of_this_server(

@@ -127,6 +127,7 @@ class Durability:
         Raises OSError."""
         self._ahead.forget_frames()
         self._ahead.leave()
+        self.redo.forget()
 
     def add_entry(self, index: int, follows: int, data: bytes) -> None:
         """Add an entry to the write-ahead file; `synced_entry` tells when the disk has it."""
@@ -183,6 +184,7 @@ class Durability:
             self._index.last_sequence,
             self._journal.writes_in_file,
             self.redo.applied,
+            self.redo.counting,
         )
 
     def finish_sync(self, done: LogSync) -> None:
@@ -192,7 +194,7 @@ class Durability:
         sequence = min(done.last_sequence, self._index.last_sequence)
         self.synced_sequence = max(self.synced_sequence, sequence)
         self._journal.synced_writes = max(self._journal.synced_writes, done.journal_writes)
-        if self._ahead.has_entries:
+        if self._ahead.has_entries and done.counting == self.redo.counting:
             self.redo.name(done.redo_point)
 
     def secure_caller_entries(self) -> None:

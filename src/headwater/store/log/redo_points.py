@@ -34,6 +34,7 @@ class RedoPoints:
         "_segments",
         "_unconfirmed",
         "applied",
+        "counting",
         "named",
     )
 
@@ -49,6 +50,8 @@ class RedoPoints:
         # numbers and entries.
         self._durable_entry = 0
         self._unconfirmed: deque[tuple[int, int]] = deque()
+        # The number of times that the entries of the log have begun to count from another place.
+        self.counting = 0
 
     def _files_after(self, entry: int) -> RedoPoint:
         last, journal = self._segments.last, self._journal
@@ -94,6 +97,13 @@ class RedoPoints:
         self.named = point
         self._named_in = self._ahead.file_number
         self._durable_entry = point.entry
+
+    def forget(self) -> None:
+        """Have no redo point: entries that come are those of another log, with its indexes."""
+        self.applied = self.named = _NOWHERE
+        self._named_in = self._durable_entry = 0
+        self._unconfirmed.clear()
+        self.counting += 1
 
     @property
     def durable_entry(self) -> int:

@@ -18,6 +18,7 @@ class LogSync:
     __slots__ = (
         "_journal",
         "_segments",
+        "counting",
         "journal_writes",
         "last_sequence",
         "problem",
@@ -32,6 +33,7 @@ class LogSync:
         last_sequence: int,
         journal_writes: int,
         redo_point: RedoPoint,
+        counting: int,
     ) -> None:
         """Made by `Durability.begin_sync`; segments in order."""
         self._segments = segments
@@ -40,6 +42,8 @@ class LogSync:
         self.journal_writes = journal_writes
         # The state after the last entry that was applied, which the disk has then.
         self.redo_point = redo_point
+        # The log of entries that the point is about: a stream may change it during the sync.
+        self.counting = counting
         self.segment_first = segments[-1].first_sequence
         # The error for which something may not be on the disk.
         self.problem: OSError | None = None
