@@ -30,6 +30,25 @@ def test_servers_tell_of_the_meta_group(program: Program, tmp_path: Path) -> Non
         servers.stop()
 
 
+@pytest.mark.parametrize("program", [HEADWATER, ORACLE], ids=lambda program: program.name)
+def test_a_server_is_ready_before_there_is_a_leader(program: Program, tmp_path: Path) -> None:
+    """Alone of three it serves clients, and there can be no leader yet."""
+    servers = JetStreamTrio(program, tmp_path, JETSTREAM)
+    servers.servers = [servers.launch(0)]
+    try:
+        servers.servers[0].wait_until_ready()
+        assert servers.meta(0).get("leader", "") == ""
+        assert not any("new metadata leader" in line.text for line in servers.servers[0].log)
+        # The other two need no start of the first one.
+        servers.servers += [servers.launch(number) for number in (1, 2)]
+        for server in servers.servers[1:]:
+            server.wait_until_ready()
+        servers.wait_until_whole()
+        assert servers.leader() in NAMES
+    finally:
+        servers.stop()
+
+
 def test_a_leader_that_is_killed_is_replaced_and_comes_back(tmp_path: Path) -> None:
     servers = JetStreamTrio(HEADWATER, tmp_path, JETSTREAM)
     try:

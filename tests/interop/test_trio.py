@@ -74,6 +74,11 @@ def test_a_cluster_is_seen_as_the_oracles_is(run: Script, trios: tuple[Trio, Tri
     assert not found, "\n".join(str(difference) for difference in found)
 
 
+def test_there_are_enough_cases() -> None:
+    """A list of cases that was emptied by mistake would pass."""
+    assert len(SCRIPTS) >= 40
+
+
 def payloads(frames: list[Any]) -> list[str]:
     return [frame.split("\r\n")[1] for frame in frames if str(frame).startswith(("MSG", "HMSG"))]
 
