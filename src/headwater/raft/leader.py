@@ -235,6 +235,7 @@ class Leader(Role):
         if index <= log.commit:
             return None
         log.commit_to(index)
+        self._replication.committed(now_ns)
         if log.membership_index > index:
             return None
         if log.membership.is_joint:
@@ -341,10 +342,13 @@ class Leader(Role):
         if self._release(now_ns):
             # The release travels before the appointment.
             self.flush(now_ns)
-        return self.resign()
+        return self.resign(now_ns)
 
-    def resign(self) -> Transition:
+    def resign(self, now_ns: int) -> Transition:
         """Cease to lead, and appoint a successor if there is a live one."""
+        # Nobody else tells the followers of a commit that has waited for entries.
+        if self._replication.is_commit_waiting:
+            self._replication.tell_commit(now_ns)
         return self._resign(self.best_successor())
 
     def _resign(self, successor: str) -> Transition:

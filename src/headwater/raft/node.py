@@ -378,7 +378,7 @@ class RaftNode:
         server, and would not look for another leader.
         """
         if isinstance(self._role, Leader):
-            self._enter(self._role.resign(), now_ns)
+            self._enter(self._role.resign(now_ns), now_ns)
 
     def retire(self, now_ns: int) -> None:
         """Hand over to a voter that is alive, and never stand for election again: the server is
@@ -490,14 +490,27 @@ class RaftNode:
         self._portions = number
         return Ready(number, messages, snapshot, hard_state, must_sync, entries, replies, committed)
 
-    def written(self, ready: Ready, now_ns: int) -> None:
-        """Note that a portion of work is written, as `Ready` demands it."""
+    def written(self, ready: Ready, now_ns: int) -> bool:
+        """Note that a portion of work is written, as `Ready` demands it. Returns whether there may
+        be more work because of it."""
         check(ready.number == self._written + 1, "writes are reported in order, each once")
         self._written = ready.number
-        self._replica.log.written(ready.number, ready.snapshot)
+        replica, role = self._replica, self._role
+        log = replica.log
+        commit = log.commit
+        log.written(ready.number, ready.snapshot)
         if ready.hard_state is not None:
-            self._replica.hard_state_written(ready.hard_state)
-        self._enter(self._role.written(now_ns), now_ns)
+            replica.hard_state_written(ready.hard_state)
+        self._enter(role.written(now_ns), now_ns)
+        has_news = log.commit > commit or self._role is not role
+        return has_news or self.has_more or bool(replica.messages or replica.replies)
+
+    @property
+    def has_more(self) -> bool:
+        """Whether there is work that the last portion had no room for, or that waited for its
+        write: entries to write or to apply."""
+        log = self._replica.log
+        return log.has_unwritten or log.stable_commit > log.handed_out
 
     def applied_to(self, index: int) -> None:
         """Note that the state machine has applied all entries up to an index."""

@@ -10,7 +10,7 @@ that it is no longer in. That is a courtesy: it is given up if the server is los
 answer.
 """
 
-from typing import final
+from typing import Final, final
 
 from headwater.raft.entry import Entry, size_of
 from headwater.raft.messages import Append, AppendReject, AppendReply, InstallSnapshot
@@ -18,17 +18,21 @@ from headwater.raft.progress import Phase, Progress
 from headwater.raft.replica import Replica
 from headwater.raft.storage import TRUSTED
 
+_NEVER: Final = -1
+
 
 @final
 class Replication:
     """All followers of a leader."""
 
-    __slots__ = ("_leaving", "_progress", "_replica", "matches")
+    __slots__ = ("_leaving", "_progress", "_replica", "_tell_ns", "matches")
 
     def __init__(self, replica: Replica) -> None:
         self._replica = replica
         self._progress: dict[str, Progress] = {}
         self._leaving: set[str] = set()
+        # The time at which followers are told a commit index that no entry has carried to them.
+        self._tell_ns = _NEVER
         self.matches: dict[str, int] = {}
         """The confirmed index by member, as majorities count it, with the leader's own."""
         self.follow_membership()
@@ -129,13 +133,16 @@ class Replication:
         )
 
     def deadline_ns(self) -> int | None:
-        """The time at which the first live follower is asked that has not answered."""
+        """The time at which a live follower is asked that has not answered, or is told of a
+        commit."""
         alive = self._replica.alive
         deadlines = [
             progress.resend_ns
             for peer, progress in self._progress.items()
             if peer in alive and not self.is_settled(progress)
         ]
+        if self._tell_ns != _NEVER:
+            deadlines.append(self._tell_ns)
         return min(deadlines, default=None)
 
     def resend(self, now_ns: int) -> None:
@@ -159,12 +166,34 @@ class Replication:
     def flush(self, now_ns: int) -> None:
         """Send each live follower the entries, and the commit index, that it has not been sent."""
         alive = self._replica.alive
+        tells_commit = now_ns >= self._tell_ns
+        is_told = True
         for peer, progress in self._progress.items():
             if peer in alive:
-                while self._send(peer, progress, now_ns):
+                while self._send(peer, progress, now_ns, tells_commit):
                     pass
+                is_told &= progress.commit_sent >= self._replica.log.commit
+        if is_told or tells_commit:
+            self._tell_ns = _NEVER
 
-    def _send(self, peer: str, progress: Progress, now_ns: int) -> bool:
+    def committed(self, now_ns: int) -> None:
+        """Note that the commit index has moved: followers are told of it with the next entries, or
+        soon."""
+        delay_ns = self._replica.config.commit_delay_ns
+        if delay_ns and self._tell_ns == _NEVER:
+            self._tell_ns = now_ns + delay_ns
+
+    @property
+    def is_commit_waiting(self) -> bool:
+        """Whether followers are to be told a commit index later."""
+        return self._tell_ns != _NEVER
+
+    def tell_commit(self, now_ns: int) -> None:
+        """Tell the followers the commit index now."""
+        self._tell_ns = _NEVER
+        self.flush(now_ns)
+
+    def _send(self, peer: str, progress: Progress, now_ns: int, tells_commit: bool) -> bool:
         """Send one message to a follower, if there is one to send. Returns whether to go on."""
         replica = self._replica
         log, config = replica.log, replica.config
@@ -186,7 +215,7 @@ class Replication:
         has_news = (
             is_probe
             or is_question
-            or progress.commit_sent < log.commit
+            or (tells_commit and progress.commit_sent < log.commit)
             or (readmits != TRUSTED and not progress.is_readmission_sent)
         )
         if not (entries or has_news):

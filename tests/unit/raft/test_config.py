@@ -13,9 +13,14 @@ def test_the_defaults_keep_all_rules() -> None:
     assert RaftConfig().fault() == ""
 
 
-@pytest.mark.parametrize("name", RaftConfig.__slots__)
+@pytest.mark.parametrize("name", sorted({*RaftConfig.__slots__} - {"commit_delay_ns"}))
 def test_every_setting_is_positive(name: str) -> None:
     assert replace(RaftConfig(), **{name: 0}).fault() == f"{name} is not positive"
+
+
+def test_a_commit_may_be_told_at_once_and_not_before() -> None:
+    assert replace(RaftConfig(), commit_delay_ns=0).fault() == ""
+    assert replace(RaftConfig(), commit_delay_ns=-1).fault() == "commit_delay_ns is negative"
 
 
 def test_the_spread_fits_into_the_election_timeout() -> None:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from headwater.base.clock import NS_PER_MS
 from headwater.raft.config import RaftConfig
 from headwater.raft.entry import ENTRY_OVERHEAD_BYTES
 from headwater.raft.membership import membership_of
@@ -68,6 +69,60 @@ def test_followers_learn_the_commit_index_and_then_nothing_is_sent() -> None:
     assert appends(member.confirm("b", "c"), "c") == []
     assert member.confirm("b", "c") == []
     assert member.node.deadline_ns is None
+
+
+def committing(*data: bytes) -> tuple[Member, list[Message]]:
+    """A leader that lets a commit wait for entries, with one, and what it sent then."""
+    member = Member(config=replace(RaftConfig(), commit_delay_ns=NS_PER_MS))
+    member.lead()
+    member.confirm("b", "c")
+    member.time_out()
+    member.confirm("b", "c")
+    assert member.node.deadline_ns is None
+    propose(member, *data)
+    return member, member.confirm("b", "c")
+
+
+def commits(sent: list[Message], to: str) -> list[int]:
+    """The commit index of each append to a follower."""
+    return [each.commit for each in sent if isinstance(each, Append) and each.to == to]
+
+
+def test_entries_carry_a_commit_that_may_wait() -> None:
+    member, sent = committing(b"x")
+    assert sent == []
+    commit = member.node.log.commit
+    assert commits(propose(member, b"y"), "b") == [commit]
+    sent = member.confirm("b", "c")
+    assert sent == []
+    assert commits(member.time_out(), "c") == [commit + 1]
+
+
+def test_a_commit_that_no_entry_carries_is_told_once_when_it_has_waited() -> None:
+    member, _ = committing(b"x")
+    begun_ns = member.now_ns
+    sent = member.time_out()
+    assert member.now_ns == begun_ns + NS_PER_MS
+    assert commits(sent, "b") == commits(sent, "c") == [member.node.log.commit]
+    assert appends(sent, "b") == [[]]
+    assert member.work() == []
+    assert member.confirm("b", "c") == []
+    assert member.node.deadline_ns is None
+
+
+def test_a_leader_that_resigns_tells_a_commit_that_waits() -> None:
+    member, _ = committing(b"x")
+    member.node.resign(member.now_ns)
+    sent = member.work()
+    assert commits(sent, "b") == commits(sent, "c") == [member.node.log.commit]
+
+
+def test_a_follower_that_comes_back_is_told_a_commit_that_waits() -> None:
+    member, _ = committing(b"x")
+    member.node.peer_lost("c", member.now_ns)
+    assert commits(member.time_out(), "c") == []
+    member.node.peer_alive("c", member.now_ns)
+    assert commits(member.work(), "c") == [member.node.log.commit]
 
 
 def test_nothing_is_sent_to_a_server_that_is_not_alive() -> None:

@@ -14,7 +14,7 @@ the meta group of all servers is the group of that birth. Its leader admits furt
 
 from typing import Final, final
 
-from headwater.base.clock import NS_PER_S, Clock
+from headwater.base.clock import Clock
 from headwater.base.entropy import Entropy
 from headwater.base.errors import PeerError
 from headwater.raft.config import RaftConfig
@@ -22,7 +22,7 @@ from headwater.raft.entry import Entry
 from headwater.raft.membership import Membership
 from headwater.raft.node import RaftNode
 from headwater.raft.storage import SavedState, blank, born
-from headwater.runtime.environment import Scheduler, TimerHandle
+from headwater.runtime.environment import Scheduler
 from headwater.server.cluster.consensus.birth import (
     Addressed,
     Birth,
@@ -57,6 +57,7 @@ from headwater.server.cluster.consensus.peers import (
     decode_greeting,
     encode_greeting,
 )
+from headwater.server.cluster.consensus.tick_timer import TickTimer
 from headwater.server.cluster.consensus.transfers import OUTSTANDING_BYTES_MAX
 from headwater.server.log import Log
 from headwater.server.turn import Turn
@@ -179,7 +180,7 @@ class ConsensusDriver:
         self._refused: dict[tuple[str, str], None] = {}
         self._meta: bytes | None = None
         self._meta_leaders = MetaLeaders(name, log)
-        self._timer: TimerHandle | None = None
+        self._timer = TickTimer(scheduler, self._plan_turn)
         self._is_stopped = False
 
     # --- facts ----------------------------------------------------------------------------------
@@ -233,9 +234,7 @@ class ConsensusDriver:
         self._groups.resign(self._clock.monotonic_ns())
         self.agree()
         self._is_stopped = True
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._timer.cancel()
 
     # --- servers --------------------------------------------------------------------------------
 
@@ -772,7 +771,8 @@ class ConsensusDriver:
         if not self._is_stopped:
             self._finish_written(self._clock.monotonic_ns())
             self._compaction.compact(self._groups, self._machines)
-            self._plan_turn()
+            if self._groups.has_work:
+                self._plan_turn()
 
     def _finish_written(self, now_ns: int) -> None:
         for portion in self._writes.take_written():
@@ -789,11 +789,7 @@ class ConsensusDriver:
                 self._links.send_consensus(peer, frame)
 
     def _plan_tick(self, now_ns: int, doubts_ns: int | None) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
         deadlines = (self._groups.deadline_ns, self._birth.deadline_ns, doubts_ns)
         times = [deadline_ns for deadline_ns in deadlines if deadline_ns is not None]
         if times:
-            delay_s = max(0, min(times) - now_ns) / NS_PER_S
-            self._timer = self._scheduler.call_later(delay_s, self._plan_turn)
+            self._timer.plan(min(times), now_ns)

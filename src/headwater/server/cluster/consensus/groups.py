@@ -214,8 +214,10 @@ class Groups:
         """Note that a group's state machine has applied all entries up to an index."""
         member = self._members.get(identity)
         if member is not None:
-            member.node.applied_to(index)
-            self._changed[identity] = member
+            node = member.node
+            node.applied_to(index)
+            if _served_term(node) != member.role[1]:
+                self._changed[identity] = member
 
     def forget(self, now_ns: int) -> None:
         """Neither vote nor confirm in any group until its leader readmits this server.
@@ -371,9 +373,9 @@ class Groups:
             ready = member.node.ready(now_ns)
             if ready is not None:
                 self._add(portion, messages, member, ready)
-                if self._members.get(identity) is member:
-                    self._changed[identity] = member
             if self._members.get(identity) is member:
+                if member.node.has_more:
+                    self._changed[identity] = member
                 _note_role(portion, member)
                 self._plan(member)
                 if member.node.may_vote:
@@ -417,8 +419,9 @@ class Groups:
         first, memory_number = self._unwritten.pop(0)
         check(first is portion, "portions are written in the order in which they were taken")
         for member, ready in portion.taken:
-            member.node.written(ready, now_ns)
-            if self._members.get(member.identity) is member:
+            if member.node.written(ready, now_ns) and (
+                self._members.get(member.identity) is member
+            ):
                 self._changed[member.identity] = member
         replies = portion.replies
         if memory_number != self._memory_number:
@@ -435,10 +438,15 @@ class Groups:
         return frames
 
 
+def _served_term(node: RaftNode) -> int:
+    """The term in which this server leads and may serve, or 0."""
+    return node.term if node.is_ready else 0
+
+
 def _note_role(portion: Portion, member: Member) -> None:
     """Tell of a leader that has changed, and of each term in which this server serves."""
     node = member.node
-    role = node.leader, node.term if node.is_ready else 0
+    role = node.leader, _served_term(node)
     before, member.role = member.role, role
     if before != role:
         if before[1] and role[1]:

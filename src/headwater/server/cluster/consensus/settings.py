@@ -4,11 +4,17 @@ Servers of one cluster should have equal settings: one with a shorter election t
 before the others believe that their leader is lost, and is refused.
 """
 
-from headwater.base.clock import NS_PER_S
+from typing import Final
+
+from headwater.base.clock import NS_PER_MS, NS_PER_S
 from headwater.raft.config import RaftConfig
 from headwater.server.cluster.consensus.liveness import LivenessSettings
 from headwater.server.cluster.consensus.transfers import OUTSTANDING_BYTES_MAX
 from headwater.server.configuration.options import ClusterOptions, JetStreamOptions
+
+COMMIT_DELAY_NS: Final = 2 * NS_PER_MS
+"""The time within which replicas hear of a commit that no later entry tells them of. Clients that
+publish one message after another are quicker than that, and wait for no reader of a replica."""
 
 
 def catch_up_bytes_max(options: JetStreamOptions) -> int:
@@ -25,6 +31,7 @@ def settings_of(options: ClusterOptions) -> tuple[RaftConfig, LivenessSettings]:
         RaftConfig(
             election_timeout_ns=election_ns,
             lost_leader_spread_ns=min(raft.lost_leader_spread_ns, election_ns),
+            commit_delay_ns=COMMIT_DELAY_NS,
         ),
         LivenessSettings(
             heartbeat_ns=round(options.heartbeat_interval_s * NS_PER_S),

@@ -5,14 +5,19 @@ import pytest
 from headwater.base.clock import NS_PER_MS
 from headwater.raft.config import RaftConfig
 from headwater.server.cluster.consensus.liveness import LivenessSettings
-from headwater.server.cluster.consensus.settings import catch_up_bytes_max, settings_of
+from headwater.server.cluster.consensus.settings import (
+    COMMIT_DELAY_NS,
+    catch_up_bytes_max,
+    settings_of,
+)
 from headwater.server.cluster.consensus.transfers import OUTSTANDING_BYTES_MAX
 from headwater.server.configuration.options import ClusterOptions, JetStreamOptions
 from tests.kit.consensus_servers import ConsensusServers
 
 
 def test_options_without_settings_are_the_defaults() -> None:
-    assert settings_of(ClusterOptions()) == (RaftConfig(), LivenessSettings())
+    expected = RaftConfig(commit_delay_ns=COMMIT_DELAY_NS), LivenessSettings()
+    assert settings_of(ClusterOptions()) == expected
 
 
 @pytest.mark.parametrize("election_s", [0.03, 0.25, 5.0])
