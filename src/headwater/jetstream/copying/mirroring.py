@@ -28,19 +28,22 @@ def decide(stream: Stream, origin: Origin, arrivals: Arrivals, entropy: Entropy)
     """The records for messages that follow those the stream has, or will have."""
     ahead = stream.look_ahead
     following = ahead.next_sequence
-    begin, count = 0, len(arrivals)
-    while begin < count and arrivals.sequences[begin] < following:
-        # A purge has moved the end of the mirror.
-        begin += 1
-    if begin == count:
+    arrivals = _from(following, arrivals)
+    if not len(arrivals):
         return Copying(Proposal())
-    if begin:
-        arrivals = arrivals.part(begin, count)
     subjects = origin.subjects_of(arrivals.subjects, entropy)
     headers = copied(arrivals.headers)
     if _is_plain(stream, subjects, headers, arrivals.payloads):
         return Copying(Proposal(_runs(arrivals, subjects, headers, following, ahead.last_ns)))
     return _decide_each(stream, arrivals, subjects, headers)
+
+
+def _from(following: int, arrivals: Arrivals) -> Arrivals:
+    """The messages without those that the mirror is past, because a purge has moved its end."""
+    begin, count = 0, len(arrivals)
+    while begin < count and arrivals.sequences[begin] < following:
+        begin += 1
+    return arrivals.part(begin, count) if begin else arrivals
 
 
 def skipping(stream: Stream, sequence: int) -> Proposal[Record]:

@@ -289,18 +289,19 @@ class OriginRunner:
             else:
                 accepted = machine.take(arrived, now_ns)
                 if accepted is not None:
+                    # The first part may be refused at once; then the others are not stored.
+                    number = self._round
                     for part in accepted.parts(IN_FLIGHT_MESSAGES_MAX):
-                        self._hand_on(part)
+                        self._hand_on(part, number)
         if machine.phase is Phase.WAITING:
             self._end_inbox()
             self._plan()
         else:
             self._note_caught_up()
 
-    def _hand_on(self, arrivals: Arrivals) -> None:
-        """Have the stream store messages."""
-        part = self._begin_part()
-        number = self._round
+    def _hand_on(self, arrivals: Arrivals, number: int) -> None:
+        """Have the stream store messages of a round."""
+        part = self._begin_part(number)
 
         def deciding() -> Work[Proposal[Record] | None]:
             yield len(arrivals)
@@ -310,8 +311,8 @@ class OriginRunner:
 
     def _pass_over(self, sequence: int) -> None:
         """Have a mirror give out sequences that its origin no longer has."""
-        part = self._begin_part()
         number = self._round
+        part = self._begin_part(number)
 
         def deciding() -> Work[Proposal[Record] | None]:
             yield 1
@@ -324,9 +325,9 @@ class OriginRunner:
 
         self._target.request(Request(deciding, part.refused, adds_messages=True))
 
-    def _begin_part(self) -> _Part:
+    def _begin_part(self, number: int) -> _Part:
         self._transit.begin_part()
-        return _Part(self, self._round)
+        return _Part(self, number)
 
     def _can_store(self) -> bool:
         return self._target.stream.log.is_writable
