@@ -13,12 +13,15 @@ import sys
 import tempfile
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import cycle
+from itertools import cycle, islice
 from types import FrameType
 from typing import Any, Final, TypeVar, cast
 
+from headwater.jetstream.codec.log_entries import encode_entry
+from headwater.jetstream.codec.record_codec import RecordCodec
+from headwater.jetstream.records import Published
 from headwater.runtime.clock import SystemClock
 from headwater.runtime.entropy import SystemEntropy
 from headwater.runtime.environment import Environment, TimerHandle
@@ -31,6 +34,7 @@ from headwater.runtime.time_zones import find_zone
 from headwater.server.configuration.options import JetStreamOptions, Options
 from headwater.server.log import Log
 from headwater.server.node import Node
+from headwater.store.log.message_log import Batch
 
 T = TypeVar("T")
 
@@ -181,6 +185,11 @@ class Server:
 Turn = Callable[[int], object]
 
 
+def turns_of(name: str) -> int:
+    """The number of turns of a round: few of those with many messages."""
+    return TURNS // 50 if "00" in name else TURNS
+
+
 def asker(server: Server) -> Peer:
     """A client with an inbox."""
     peer = Peer(server)
@@ -311,6 +320,50 @@ def publish_to_pull(server: Server) -> Turn:
     return lambda number: peer.ask(frame % number)
 
 
+def batches(count: int, subjects: int, first: int) -> Iterator[tuple[int, Batch]]:
+    """Batches of messages on so many subjects, each with its first sequence."""
+    names = [b"orders.%d" % (each % subjects) for each in range(count)]
+    headers, payloads = [b""] * count, [PAYLOAD] * count
+    while True:
+        yield first, Batch(names[:], headers[:], payloads[:], [time.time_ns()] * count)
+        first += count
+
+
+def encode(count: int, subjects: int = 1) -> Callable[[Server], Turn]:
+    """The bytes of an entry of a replicated stream, as its leader makes them."""
+
+    def prepare(server: Server) -> Turn:
+        codec = RecordCodec(1, has_replicas=True)
+        made = batches(count, subjects, 1)
+        return lambda number: encode_entry(codec, [Published(*next(made))])
+
+    return prepare
+
+
+def follow(count: int, subjects: int = 1, **config: object) -> Callable[[Server], Turn]:
+    """An entry of `count` messages, which a server applies that does not lead their stream."""
+
+    def prepare(server: Server) -> Turn:
+        server.create(asker(server), "S", ["orders.>"], **config)
+        assert server.node.jetstream is not None
+        streams = server.node.jetstream.streams
+        (created,) = server.node.jetstream.stream_set.log.streams
+        replica = streams.become_replica("$G", "S", created.incarnation)
+        follower = replica.follower
+        assert follower is not None
+        codec = RecordCodec(replica.stream.log.record_seed, has_replicas=True)
+        made = islice(batches(count, subjects, 1), COUNTED_TURNS + ROUNDS * turns_of(str(count)))
+        entries = [encode_entry(codec, [Published(*each)]) for each in made]
+        begin = replica.applied_index + 1
+
+        def turn(number: int) -> None:
+            assert follower.apply([(begin + number, entries[number])]) == begin + number
+
+        return turn
+
+    return prepare
+
+
 def direct_get(server: Server) -> Turn:
     """A direct get of the last message of a subject."""
     peer = asker(server)
@@ -335,6 +388,14 @@ TURNS_BY_NAME: Final[dict[str, Callable[[Server], Turn]]] = {
     "ack-pull-deliver": ack_and_pull,
     "publish-to-pull": publish_to_pull,
     "direct-get": direct_get,
+    "encode-1": encode(1),
+    "encode-1000": encode(1000),
+    "encode-1000-subjects": encode(1000, 1000),
+    "follow-1": follow(1),
+    "follow-100": follow(100),
+    "follow-1000": follow(1000),
+    "follow-1000-subjects": follow(1000, 1000),
+    "follow-1000-memory": follow(1000, storage="memory"),
 }
 
 
@@ -394,8 +455,7 @@ def main() -> None:
     options = parser.parse_args()
     print(f"{'turn':24}{'us':>10}{'python':>10}{'built-in':>10}")
     for name in options.names or TURNS_BY_NAME:
-        turns = TURNS // 50 if "00" in name else TURNS
-        cost = measure(name, min(options.rounds, ROUNDS), turns)
+        cost = measure(name, min(options.rounds, ROUNDS), turns_of(name))
         print(f"{name:24}{cost.us:>10.1f}{cost.python_calls:>10.1f}{cost.builtin_calls:>10.1f}")
         if options.callees:
             for callee, count in cost.callees.most_common():

@@ -132,7 +132,7 @@ def values_of(record: AnyRecord) -> dict[str, Any]:
     for name in record.__slots__:
         value = getattr(record, name)
         if isinstance(value, Batch):
-            values |= {column: getattr(value, column) for column in value.__slots__}
+            values |= {column: [*getattr(value, column)] for column in Batch.COLUMNS}
             values["expiries_ns"] = value.expiries_ns if any(value.expiries_ns) else []
         elif name in ("again", "sequences", "sent_ns"):
             # The sequences of these are sets.
@@ -242,8 +242,11 @@ def _batches(draw: st.DrawFn) -> Batch:
 
 _POSTPONEMENTS: Final = st.lists(st.tuples(SEQUENCES, TIMES_NS), max_size=4)
 
+PUBLISHES: Final[st.SearchStrategy[Published]] = st.builds(
+    Published, st.integers(1, 2**63), _batches(), st.booleans()
+)
 RECORDS: Final[st.SearchStrategy[AnyRecord]] = st.one_of(
-    st.builds(Published, st.integers(1, 2**63), _batches(), st.booleans()),
+    PUBLISHES,
     st.builds(Skipped, SEQUENCES, _SUBJECTS, _HEADERS, TIMES_NS),
     st.builds(Removed, SEQUENCE_LISTS, st.booleans(), st.booleans()),
     st.builds(Purged, _SUBJECTS, NUMBERS, NUMBERS, TIMES_NS),

@@ -20,6 +20,7 @@ from headwater.base.emptying import Container
 from headwater.base.sliced import Work, at_once
 from headwater.jetstream.account import JetStreamAccount
 from headwater.jetstream.codec.record_codec import RecordCodec
+from headwater.jetstream.codec.stream_records import PUBLISHED, WITH_LENGTHS, encode_published
 from headwater.jetstream.config.stream_config import Storage
 from headwater.jetstream.consumers.outbox import Outbox
 from headwater.jetstream.consumers.records import STEP_RECORDS
@@ -41,6 +42,8 @@ from headwater.testing.entropy import SeededEntropy, labelled_rng
 
 # The attribute of a stream that has its shadow.
 _SHADOW: Final = "shadow"
+# The beginning of records that have the lengths of their messages, however few these are.
+_WITH_LENGTHS: Final = bytes((PUBLISHED, WITH_LENGTHS))
 
 
 class ShadowHost:
@@ -82,7 +85,8 @@ class Shadow:
         self.name = stream.name
         self.is_over = False
         self._stream: Stream | None = stream
-        self._codec = RecordCodec(stream.log.record_seed)
+        self._seed = stream.log.record_seed
+        self._codec = RecordCodec(self._seed)
         self._lost = [*stream.log.lost]
         # Records that are proposed and not applied, with their bytes, in the order of the log.
         self._log: deque[tuple[Record, bytes]] = deque()
@@ -114,9 +118,8 @@ class Shadow:
         """The bytes of a record, which is left as it is."""
         if not isinstance(record, Published):
             return self._codec.encode(record)
-        kept, data = record.encoded, self._codec.encode(record)
-        record.encoded = kept
-        return data
+        encoded = encode_published(_WITH_LENGTHS, record, self._seed, with_lengths=True)
+        return encoded.data
 
     # --- the stream as its group sees it -------------------------------------------------------
 

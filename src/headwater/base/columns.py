@@ -5,8 +5,13 @@ adds the columns that it needs (the wire reply subjects, the log timestamps) and
 `COLUMNS`. Slicing, picking and joining of columns stands here, once.
 """
 
+from array import array
 from collections.abc import Iterator, Sequence
-from typing import ClassVar, Self
+from typing import ClassVar, Self, TypeAlias
+
+# A column of numbers: a list, or an array of the type that its reader has. Quoted because the class
+# is generic to type checkers only.
+Numbers: TypeAlias = "list[int] | array[int]"
 
 
 class MessageColumns:

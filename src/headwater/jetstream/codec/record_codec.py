@@ -45,6 +45,7 @@ ENVELOPE_BYTES: Final = 2
 
 _ENVELOPE: Final = Struct("<BB")
 _PUBLISHED_ENVELOPE: Final = _ENVELOPE.pack(stream_records.PUBLISHED, VERSION)
+_LENGTHS_ENVELOPE: Final = _ENVELOPE.pack(stream_records.PUBLISHED, stream_records.WITH_LENGTHS)
 
 _ENCODERS: Final[dict[type, tuple[int, Callable[[Any], bytes]]]] = {
     **consumer_records.ENCODERS,
@@ -72,24 +73,26 @@ _DECODERS: Final[dict[int, Callable[[bytes], AnyRecord]]] = {
 class RecordCodec:
     """Encodes and decodes the records of one stream, or of the set of streams."""
 
-    __slots__ = ("_seed", "_sums_messages")
+    __slots__ = ("_has_replicas", "_seed")
 
-    def __init__(self, seed: int = 0, sums_messages: bool = False) -> None:
+    def __init__(self, seed: int = 0, has_replicas: bool = False) -> None:
         """`seed` begins the checksums of messages, as in the segments of the stream.
 
-        With `sums_messages` the messages of a record have one checksum besides, which is the one
-        that replicas check.
+        For replicas, records of many messages have the lengths of these and one checksum.
         """
         self._seed = seed
-        self._sums_messages = sums_messages
+        self._has_replicas = has_replicas
 
     def encode(self, record: AnyRecord) -> bytes:
         """The bytes of a record. Those of messages are kept in the record."""
         if isinstance(record, Published):
             encoded = record.encoded
             if encoded is None or encoded.seed != self._seed:
+                is_many = len(record.batch.subjects) >= stream_records.LENGTHS_MIN
+                with_lengths = self._has_replicas and is_many
+                envelope = _LENGTHS_ENVELOPE if with_lengths else _PUBLISHED_ENVELOPE
                 encoded = stream_records.encode_published(
-                    _PUBLISHED_ENVELOPE, record, self._seed, self._sums_messages
+                    envelope, record, self._seed, with_lengths
                 )
                 record.encoded = encoded
             return encoded.data
@@ -103,10 +106,11 @@ class RecordCodec:
         kind, version = data[0], data[1]
         if not kind or not version:
             raise RecordError(f"there is no record of kind {kind}, version {version}")
+        if kind == stream_records.PUBLISHED and version <= stream_records.WITH_LENGTHS:
+            with_lengths = version == stream_records.WITH_LENGTHS
+            return stream_records.decode_published(data, ENVELOPE_BYTES, self._seed, with_lengths)
         if version != VERSION:
             raise NewerRecordError(kind, version)
-        if kind == stream_records.PUBLISHED:
-            return stream_records.decode_published(data, ENVELOPE_BYTES, self._seed)
         body = data[ENVELOPE_BYTES:]
         if kind in consumer_records.DECODERS:
             return consumer_records.decode_consumer_record(kind, body)

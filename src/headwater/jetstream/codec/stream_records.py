@@ -1,9 +1,9 @@
 """The bodies of a stream's records. All integers little-endian.
 
     PUBLISHED   0  flags         u8   1: some headers replace other messages
-       (5 +)                          2: there is a checksum of all messages
-                1  count         u32  of messages
-                5  [checksum     u32  over the messages, begun with the seed of the stream]
+       (5 +)    1  count         u32  of messages
+                5  [lengths           of the records, and one checksum: version 2 alone
+                                      (`headwater.store.log.batch_records`)]
                    messages           records of a segment, of consecutive sequences
                                       (`headwater.store.disk.format`)
 
@@ -36,6 +36,11 @@
 The messages of a record are encoded once, as their segment will hold them: their checksums begin
 with the seed of the stream, and `Published.encoded` keeps the bytes for the log. Sizes and counts
 are compared with the bytes that are there before any memory is taken for them.
+
+A record of a replicated stream that has many messages is of version 2. Its replicas check one
+checksum, write the bytes as they are, and extend their index by the columns that they gather from
+the records by the lengths; no message is decoded. Few messages are decoded sooner than columns are
+made, and a stream without replicas has nobody who would use them: their records are of version 1.
 """
 
 from struct import Struct
@@ -57,9 +62,9 @@ from headwater.jetstream.records import (
 from headwater.store.disk.format import FormatError
 from headwater.store.log.batch_records import (
     decode_batch,
-    decode_summed,
+    decode_with_lengths,
     encode_behind,
-    encode_summed,
+    encode_with_lengths,
 )
 from headwater.store.log.message_log import EncodedMessages
 
@@ -73,8 +78,11 @@ COPIED: Final = 6
 # The limit of sequences in a removal, far above the number of messages that expire in one turn.
 REMOVED_MAX: Final = 1 << 18
 
+# The version of records with lengths, and the number of messages from which on they are worth it.
+WITH_LENGTHS: Final = 2
+LENGTHS_MIN: Final = 16
+
 _PUBLISHED: Final = Struct("<BI")
-_SUMMED: Final = 2
 _SKIPPED: Final = Struct("<QqII")
 _REMOVED: Final = Struct("<BI")
 _ERASED: Final = 1
@@ -86,31 +94,29 @@ _COPIED: Final = Struct("<QQII")
 
 
 def encode_published(
-    envelope: bytes, record: Published, seed: int, sums_messages: bool = False
+    envelope: bytes, record: Published, seed: int, with_lengths: bool = False
 ) -> EncodedMessages:
-    """The whole record behind its envelope; `seed` is the one of the stream's segments.
-
-    With a checksum of all messages, replicas check that alone.
-    """
+    """The whole record behind its envelope; `seed` is the one of the stream's segments."""
     batch = record.batch
-    flags = record.rolls_up | (_SUMMED if sums_messages else 0)
-    fixed = envelope + _PUBLISHED.pack(flags, len(batch.subjects))
-    encode = encode_summed if sums_messages else encode_behind
+    fixed = envelope + _PUBLISHED.pack(record.rolls_up, len(batch.subjects))
+    encode = encode_with_lengths if with_lengths else encode_behind
     return encode(record.first_sequence, batch, seed, fixed)
 
 
-def decode_published(data: bytes, begin: int, seed: int) -> Published:
+def decode_published(data: bytes, begin: int, seed: int, with_lengths: bool = False) -> Published:
     """Decode a whole record whose body begins at `begin`; it keeps the bytes."""
     flags, count = unpacked(_PUBLISHED, data, begin)
     begin += _PUBLISHED.size
-    decode = decode_summed if flags & _SUMMED else decode_batch
     try:
-        batch, encoded = decode(data, begin, seed)
+        if with_lengths:
+            batch, encoded = decode_with_lengths(data, begin, count, seed)
+        else:
+            batch, encoded = decode_batch(data, begin, seed)
     except FormatError as error:
         raise RecordError(str(error)) from error
     if len(encoded.lengths) != count:
         raise RecordError(f"the record has {len(encoded.lengths)} of {count} messages")
-    record = Published(encoded.first_sequence, batch, flag_of(flags & ~_SUMMED))
+    record = Published(encoded.first_sequence, batch, flag_of(flags))
     record.encoded = encoded
     return record
 

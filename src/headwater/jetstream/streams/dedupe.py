@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator
 from itertools import compress
 from typing import Final, final
 
+from headwater.base.columns import Numbers
 from headwater.base.emptying import Container
 from headwater.base.invariants import check
 from headwater.base.sliced import Work
@@ -108,7 +109,7 @@ class DedupeWindow:
         self._sequences.append(sequence)
         self._timestamps.append(timestamp_ns)
 
-    def add_all(self, ids: list[bytes], first_sequence: int, timestamps_ns: list[int]) -> None:
+    def add_all(self, ids: list[bytes], first_sequence: int, timestamps_ns: Numbers) -> None:
         """Add the ids of messages with consecutive sequences, empty for a message without an id.
 
         The result equals that of `add` for one after the other.
@@ -125,7 +126,7 @@ class DedupeWindow:
         self._timestamps.extend(compress(timestamps_ns, ids))
 
     def note_messages(
-        self, headers: list[bytes], first_sequence: int, timestamps_ns: list[int]
+        self, headers: list[bytes], first_sequence: int, timestamps_ns: Numbers
     ) -> None:
         """Add the ids in the headers of messages that were stored or skipped."""
         last = headers[-1]

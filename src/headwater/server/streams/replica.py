@@ -454,7 +454,7 @@ class StreamReplica:
         self.follower.end()
         self.follower = None
         self.quorum = Quorum(
-            RecordCodec(self.stream.log.record_seed),
+            RecordCodec(self.stream.log.record_seed, has_replicas=True),
             lambda: self._want_proposal(is_urgent=True),
             lambda: self._want_proposal(is_urgent=False),
             self._note_applied,

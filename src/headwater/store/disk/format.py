@@ -83,6 +83,7 @@ from struct import Struct
 from typing import Final, final
 
 from headwater.base.checksums import crc32
+from headwater.base.columns import Numbers
 from headwater.base.errors import OperatingError
 
 VERSION: Final = 1
@@ -251,7 +252,7 @@ def encode_messages(
     subjects: list[bytes],
     headers: list[bytes],
     payloads: list[bytes],
-    timestamps_ns: list[int],
+    timestamps_ns: Numbers,
     seed: int = 0,
     before: bytes = b"",
 ) -> tuple[bytes, list[int]]:
@@ -534,15 +535,14 @@ def sound_lengths(
 
 
 def decode_messages(
-    data: bytes, begin: int, seed: int = 0, is_checked: bool = False
+    data: bytes, begin: int, seed: int = 0
 ) -> tuple[int, list[int], list[bytes], list[bytes], list[bytes], list[int], list[int]]:
     """Messages of consecutive sequences, from `begin` to the end of `data`, as `encode_messages`
     and `encode_message_with_expiry` wrote them.
 
     Returns the first sequence, the lengths of the records, subjects, headers, payloads, timestamps
     and expiries: an empty list without any, and 0 for a message without one. Raises FormatError
-    unless there is at least one record and every one is sound; the caller may have checked their
-    bytes as a whole.
+    unless there is at least one record and every one is sound.
     """
     lengths: list[int] = []
     subjects: list[bytes] = []
@@ -573,7 +573,7 @@ def decode_messages(
             raise FormatError(
                 f"message {expected}: its record has length {length} and sequence {sequence}"
             )
-        if not is_checked and crc != crc32(data[offset + PREFIX_BYTES : end], length ^ seed):
+        if crc != crc32(data[offset + PREFIX_BYTES : end], length ^ seed):
             raise FormatError(f"message {expected}: its record fails its checksum")
         lengths.append(length)
         subjects.append(data[start:after_subject])

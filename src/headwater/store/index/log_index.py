@@ -14,6 +14,7 @@ from itertools import compress, islice
 from operator import not_
 from typing import Final, final
 
+from headwater.base.columns import Numbers
 from headwater.base.emptying import Container, emptying
 from headwater.base.invariants import check
 from headwater.base.sliced import Work
@@ -315,10 +316,10 @@ class LogIndex:
     def append(
         self,
         offset: int,
-        lengths: list[int],
+        lengths: Numbers,
         subjects: list[bytes],
-        timestamps_ns: list[int],
-        sizes: list[int],
+        timestamps_ns: Numbers,
+        sizes: Numbers,
     ) -> None:
         """Add messages of the next sequences to the active segment."""
         count = len(subjects)
@@ -331,19 +332,19 @@ class LogIndex:
             self.first_sequence = first
         if subjects.count(subjects[0]) == count:
             sid = self.subjects.id_of(subjects[0])
-            ids = [sid] * count
+            ids = array("I", (sid,)) * count
             if self._snapshot is not None:
                 self._snapshot.note_subjects((sid,))
-            segment.extend(offset, lengths, timestamps_ns, ids, sizes)
+            size = segment.extend(offset, lengths, timestamps_ns, ids, sizes)
             self._link(segment, sid, first)
             begin = first - segment.first_sequence
             segment.distances[begin : begin + count - 1] = array("I", [1]) * (count - 1)
             self.subjects.counts[sid] += count
             self.subjects.lasts[sid] = first + count - 1
         else:
-            self._append_different(segment, offset, lengths, subjects, timestamps_ns, sizes)
+            size = self._append_different(segment, offset, lengths, subjects, timestamps_ns, sizes)
         self.messages += count
-        self.byte_count += sum(sizes)
+        self.byte_count += size
 
     def _append_one(self, offset: int, subject: bytes, timestamp_ns: int, size: int) -> None:
         """Add one message, without a list for each of its columns."""
@@ -372,11 +373,11 @@ class LogIndex:
         self,
         segment: SegmentIndex,
         offset: int,
-        lengths: list[int],
+        lengths: Numbers,
         subjects: list[bytes],
-        timestamps_ns: list[int],
-        sizes: list[int],
-    ) -> None:
+        timestamps_ns: Numbers,
+        sizes: Numbers,
+    ) -> int:
         table = self.subjects
         first, start = segment.next_sequence, segment.first_sequence
         try:
@@ -385,7 +386,7 @@ class LogIndex:
             ids = list(map(table.id_of, subjects))
         if self._snapshot is not None:
             self._snapshot.note_subjects(ids)
-        segment.extend(offset, lengths, timestamps_ns, ids, sizes)
+        size = segment.extend(offset, lengths, timestamps_ns, ids, sizes)
         firsts, lasts, counts = table.firsts, table.lasts, table.counts
         distances = segment.distances
         for sequence, sid in enumerate(ids, first):
@@ -398,6 +399,7 @@ class LogIndex:
                 self._link(segment, sid, sequence)
             counts[sid] += 1
             lasts[sid] = sequence
+        return size
 
     def _link(self, segment: SegmentIndex, sid: int, sequence: int) -> None:
         """Note that `sequence` follows the last message of its subject, or begins it."""

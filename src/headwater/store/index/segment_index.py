@@ -18,6 +18,7 @@ from itertools import accumulate, compress, islice, repeat, takewhile
 from struct import Struct
 from typing import Final, final
 
+from headwater.base.columns import Numbers
 from headwater.base.invariants import check
 from headwater.store.disk.format import FormatError
 from headwater.store.index.block_counts import BLOCK_POSITIONS, BlockCounts, SubjectCounts, Test
@@ -100,21 +101,26 @@ class SegmentIndex:
     def extend(
         self,
         offset: int,
-        lengths: list[int],
-        timestamps_ns: list[int],
-        subject_ids: list[int],
-        sizes: list[int],
-    ) -> None:
-        """Add messages of the next sequences, whose records follow each other from `offset` on."""
+        lengths: Numbers,
+        timestamps_ns: Numbers,
+        subject_ids: Numbers,
+        sizes: Numbers,
+    ) -> int:
+        """Add messages of the next sequences, whose records follow each other from `offset` on.
+
+        Returns the bytes that they count.
+        """
         if self._blocks.is_known:
             self._blocks.forget_from(len(self.offsets))
         self.offsets.fromlist(list(accumulate(lengths[:-1], initial=offset)))
-        self.timestamps_ns.fromlist(timestamps_ns)
-        self.subject_ids.fromlist(subject_ids)
-        self.sizes.fromlist(sizes)
+        _extend(self.timestamps_ns, timestamps_ns)
+        _extend(self.subject_ids, subject_ids)
+        _extend(self.sizes, sizes)
         self.distances.frombytes(bytes(4 * len(lengths)))
         self.live += len(lengths)
-        self.live_bytes += sum(sizes)
+        size = sum(sizes)
+        self.live_bytes += size
+        return size
 
     def replace_offsets(
         self, before: "array[int]", offsets: "array[int]", sizes: "array[int]"
@@ -431,6 +437,14 @@ class SegmentIndex:
                 self.sizes.tobytes(),
             )
         )
+
+
+def _extend(column: "array[int]", numbers: Numbers) -> None:
+    """Add numbers to a column, in either case without a step for each."""
+    if isinstance(numbers, list):
+        column.fromlist(numbers)
+    else:
+        column += numbers
 
 
 def _differing(before: "array[int]", after: "array[int]") -> list[int]:

@@ -9,6 +9,7 @@ from itertools import accumulate
 from typing import Final, final
 
 from headwater.base.checksums import crc32
+from headwater.base.columns import Numbers
 from headwater.store.disk.format import PREFIX_BYTES
 
 SHORT_BYTES: Final = 256
@@ -29,12 +30,12 @@ class Tally:
         self.stored = 0
         self.removed = 0
 
-    def store(self, data: bytes, lengths: list[int]) -> None:
+    def store(self, data: bytes, lengths: Numbers) -> None:
         """Count the records of one write. Each begins with its length and its checksum."""
         length, count = lengths[0], len(lengths)
         if count == 1:
             data = data[:PREFIX_BYTES]
-        elif lengths.count(length) == count:
+        elif lengths == lengths[:1] * count:
             # One byte of the checksums of all records at a time.
             data = b"".join([data[at::length] for at in _OF_CHECKSUM])
         elif len(data) > SHORT_BYTES * count:

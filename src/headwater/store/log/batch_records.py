@@ -1,5 +1,17 @@
-"""A batch of messages as the records of a segment, and back."""
+"""A batch of messages as the records of a segment, and back.
 
+Records may stand behind their lengths, under one checksum of all of them:
+
+    messages   0  count        u32  of the lengths: 1 if all records have the same one
+       (8 +)   4  lengths      u32 each
+                  checksum     u32  over all bytes before and behind it, begun with the seed
+                  records
+
+By the lengths the records are read together (`headwater.store.disk.record_heads`), and no message
+is decoded before somebody asks for it.
+"""
+
+from array import array
 from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import compress
@@ -8,6 +20,7 @@ from struct import Struct
 from typing import Final, final
 
 from headwater.base.checksums import crc32
+from headwater.base.columns import Numbers
 from headwater.store.disk.format import (
     EXPIRY_BYTES,
     RECORD_BYTES,
@@ -17,6 +30,7 @@ from headwater.store.disk.format import (
     encode_message_with_expiry,
     encode_messages,
 )
+from headwater.store.disk.record_heads import RecordHeads
 from headwater.store.disk.segment import READ_BYTES
 from headwater.store.index.segment_index import SegmentIndex
 from headwater.store.log.message_log import Batch, EncodedMessages, MessageBatch
@@ -32,7 +46,9 @@ _RECORD_BESIDES_COUNTED: Final = RECORD_BYTES + EXPIRY_BYTES - MESSAGE_OVERHEAD_
 # A gap between two messages up to this size is read with them: another read would take longer.
 GAP_BYTES_MAX: Final = 64 * 1024
 
+_COUNT: Final = Struct("<I")
 _SUM: Final = Struct("<I")
+_LENGTH_BYTES: Final = 4
 
 
 def message_size(subject: int, header: int, payload: int) -> int:
@@ -41,8 +57,10 @@ def message_size(subject: int, header: int, payload: int) -> int:
     return size + HEADER_OVERHEAD_BYTES + header if header else size
 
 
-def message_sizes(batch: Batch, lengths: list[int]) -> list[int]:
+def message_sizes(batch: Batch, lengths: Numbers) -> Numbers:
     """The bytes that each message of a batch counts; `lengths` are those of their records."""
+    if isinstance(batch, ReceivedBatch):
+        return batch.heads.sizes(MESSAGE_OVERHEAD_BYTES, HEADER_OVERHEAD_BYTES)
     if not batch.expiries_ns or not any(batch.expiries_ns):
         if len(lengths) == 1:
             besides = HEADER_OVERHEAD_BYTES if batch.headers[0] else 0
@@ -97,32 +115,65 @@ def encode_behind(first: int, batch: Batch, seed: int, before: bytes) -> Encoded
     return EncodedMessages(first, data, len(before), lengths, seed)
 
 
-def encode_summed(first: int, batch: Batch, seed: int, before: bytes) -> EncodedMessages:
-    """The records of a batch behind other bytes and one checksum of all of them."""
+def encode_with_lengths(first: int, batch: Batch, seed: int, before: bytes) -> EncodedMessages:
+    """The records of a batch behind other bytes, their lengths, and one checksum of everything."""
     data, lengths = encode_batch(first, batch, seed)
-    before += _SUM.pack(crc32(data, seed))
-    return EncodedMessages(first, before + data, len(before), lengths, seed)
+    given = lengths[:1] if lengths.count(lengths[0]) == len(lengths) else lengths
+    head = before + _COUNT.pack(len(given)) + array("I", given).tobytes()
+    head += _SUM.pack(crc32(data, crc32(head, seed)))
+    return EncodedMessages(first, head + data, len(head), lengths, seed)
 
 
-def decode_summed(data: bytes, begin: int, seed: int) -> tuple[Batch, EncodedMessages]:
-    """The batch whose checksum and records are `data` from `begin` on. Raises FormatError.
-
-    One checksum over many records takes an eighth of the time of one over each.
-    """
-    records = begin + _SUM.size
-    if len(data) < records:
-        raise FormatError("the checksum of the messages is cut off")
-    if _SUM.unpack_from(data, begin)[0] != crc32(memoryview(data)[records:], seed):
-        raise FormatError("the messages fail their checksum")
-    return decode_batch(data, records, seed, is_checked=True)
-
-
-def decode_batch(
-    data: bytes, begin: int, seed: int, is_checked: bool = False
+def decode_with_lengths(
+    data: bytes, begin: int, count: int, seed: int
 ) -> tuple[Batch, EncodedMessages]:
+    """The batch of so many messages whose checksum, lengths and records are `data` from `begin` on.
+
+    Raises FormatError.
+    """
+    lengths_at = begin + _COUNT.size
+    given = int.from_bytes(data[begin:lengths_at], "little")
+    sum_at = lengths_at + given * _LENGTH_BYTES
+    records_at = sum_at + _SUM.size
+    if given not in (1, count) or records_at + count * RECORD_BYTES > len(data):
+        raise FormatError(f"{given} lengths and {len(data)} bytes are not {count} messages")
+    (checksum,) = _SUM.unpack_from(data, sum_at)
+    if checksum != crc32(memoryview(data)[records_at:], crc32(data[:sum_at], seed)):
+        raise FormatError("the messages fail their checksum")
+    lengths = array("I", data[lengths_at:sum_at])
+    heads = RecordHeads(data, records_at, lengths if given == count else lengths * count)
+    encoded = EncodedMessages(heads.first_sequence, data, records_at, heads.lengths, seed)
+    return ReceivedBatch(heads), encoded
+
+
+@final
+class ReceivedBatch(Batch):
+    """Messages of another server, whose payloads stay in their records until somebody asks."""
+
+    __slots__ = ("heads",)
+
+    def __init__(self, heads: RecordHeads) -> None:
+        self.heads = heads
+        self.subjects = heads.subjects
+        self.headers = heads.headers()
+        self.timestamps_ns = heads.timestamps_ns
+        self.expiries_ns = heads.expiries_ns()
+
+    def __getattr__(self, name: str) -> list[bytes]:
+        """Fill the column of payloads when it is asked for the first time."""
+        if name != "payloads":
+            raise AttributeError(name)
+        self.payloads = self.heads.payloads()
+        return self.payloads
+
+    def __len__(self) -> int:
+        return len(self.subjects)
+
+
+def decode_batch(data: bytes, begin: int, seed: int) -> tuple[Batch, EncodedMessages]:
     """The batch whose records are `data` from `begin` on, and these. Raises FormatError."""
     first, lengths, subjects, headers, payloads, timestamps_ns, expiries_ns = decode_messages(
-        data, begin, seed, is_checked
+        data, begin, seed
     )
     batch = Batch(subjects, headers, payloads, timestamps_ns, expiries_ns)
     return batch, EncodedMessages(first, data, begin, lengths, seed)

@@ -34,6 +34,7 @@ All else runs on one thread. A part holds only parts above it in this list, and 
 from collections.abc import Sequence
 from typing import Final, final
 
+from headwater.base.columns import Numbers
 from headwater.base.emptying import Container
 from headwater.base.entropy import Entropy
 from headwater.base.invariants import check
@@ -390,7 +391,7 @@ class FileLog(MessageLog):
         )
         self._append_records(first, encoded.data[encoded.begin :], encoded.lengths, batch)
 
-    def _append_records(self, first: int, data: bytes, lengths: list[int], batch: Batch) -> None:
+    def _append_records(self, first: int, data: bytes, lengths: Numbers, batch: Batch) -> None:
         try:
             self._stream_file.reserve(first + len(lengths) - 1)
             offset = self.segments.append(data)

@@ -5,10 +5,12 @@ from itertools import accumulate, compress
 from operator import add, sub
 from typing import Final, final
 
+from headwater.base.columns import Numbers
 from headwater.base.emptying import Container
 from headwater.base.invariants import check
 from headwater.base.sliced import Work
 from headwater.store.index.log_index import LogIndex
+from headwater.store.log.batch_records import ReceivedBatch
 from headwater.store.log.message_log import (
     DELETION_COST,
     PURGED_AT_A_TIME,
@@ -64,18 +66,23 @@ class MemoryLog(MessageLog):
 
     def append(self, batch: Batch) -> int:
         """Store messages."""
-        index = self.index
-        segment = index.segments[-1]
-        if len(segment.offsets) >= self._segment_messages_max:
-            self._roll_if_full()
-            segment = index.segments[-1]
-        first = segment.first_sequence + len(segment.offsets)
+        if isinstance(batch, ReceivedBatch):
+            return self._append(batch, batch.heads.sizes(MESSAGE_OVERHEAD_BYTES, 0))
         sizes = [
             len(subject) + len(header) + len(payload) + MESSAGE_OVERHEAD_BYTES
             for subject, header, payload in zip(
                 batch.subjects, batch.headers, batch.payloads, strict=True
             )
         ]
+        return self._append(batch, sizes)
+
+    def _append(self, batch: Batch, sizes: Numbers) -> int:
+        index = self.index
+        segment = index.segments[-1]
+        if len(segment.offsets) >= self._segment_messages_max:
+            self._roll_if_full()
+            segment = index.segments[-1]
+        first = segment.first_sequence + len(segment.offsets)
         # Offsets only have to be other than zero here.
         ones = [1] * len(sizes)
         index.append(len(segment.offsets) + 1, ones, batch.subjects, batch.timestamps_ns, sizes)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import compress
 from typing import Final, final
 
-from headwater.base.columns import MessageColumns, StoredColumns
+from headwater.base.columns import MessageColumns, Numbers, StoredColumns
 from headwater.base.emptying import Container
 from headwater.base.invariants import InvariantViolation
 from headwater.base.sliced import Work, at_once
@@ -107,7 +107,6 @@ class MessageBatch(StoredColumns):
         self.cut(bisect_right(self.sequences, sequence))
 
 
-@final
 class Batch(MessageColumns):
     """Messages to append, as parallel lists; a message without headers has empty ones.
 
@@ -123,13 +122,13 @@ class Batch(MessageColumns):
         subjects: list[bytes],
         headers: list[bytes],
         payloads: list[bytes],
-        timestamps_ns: list[int],
+        timestamps_ns: Numbers,
         expiries_ns: list[int] | None = None,
     ) -> None:
         self.subjects = subjects
         self.headers = headers
         self.payloads = payloads
-        self.timestamps_ns = timestamps_ns
+        self.timestamps_ns: Numbers = timestamps_ns
         self.expiries_ns = expiries_ns or []
         count = len(subjects)
         if (
@@ -154,7 +153,7 @@ class EncodedMessages:
     __slots__ = ("begin", "data", "first_sequence", "lengths", "seed")
 
     def __init__(
-        self, first_sequence: int, data: bytes, begin: int, lengths: list[int], seed: int
+        self, first_sequence: int, data: bytes, begin: int, lengths: Numbers, seed: int
     ) -> None:
         self.first_sequence = first_sequence
         self.data = data

@@ -9,7 +9,9 @@ from headwater.base.errors import ProgrammerError
 from headwater.jetstream.codec.errors import RecordError
 from headwater.jetstream.codec.record_codec import RecordCodec
 from headwater.jetstream.codec.stream_records import (
+    LENGTHS_MIN,
     REMOVED_MAX,
+    WITH_LENGTHS,
     decode_configured,
     decode_purged,
     decode_removed,
@@ -20,6 +22,7 @@ from headwater.jetstream.codec.stream_records import (
 from headwater.jetstream.config.stream_config import StreamConfig
 from headwater.jetstream.records import Configured, Published, Removed
 from headwater.store.log.message_log import Batch
+from tests.kit.record_values import values_of
 
 RANGE_OF_ALL = struct.pack("<BIQQ", 0, 1, 1, 2**64 - 1)
 BAD: dict[str, tuple[Callable[[bytes], object], bytes, str]] = {
@@ -71,48 +74,104 @@ def test_a_long_removal_takes_little_room() -> None:
     assert len(encode_removed(Removed([*range(1, 4001)]))) == 21
 
 
-# --- messages under one checksum ------------------------------------------------------------------
+# --- messages with their lengths ------------------------------------------------------------------
 
-SUMMED = RecordCodec(0xC0FFEE, sums_messages=True)
-
-
-def summed() -> bytes:
-    headers = [b"", b"NATS/1.0\r\na: b\r\n\r\n", b""]
-    batch = Batch([b"S.a", b"S.b", b"S.a"], headers, [b"x", b"", b"y" * 40], [5, 6, 7], [0, 9, 0])
-    return SUMMED.encode(Published(12, batch, rolls_up=True))
+SEED = 0xC0FFEE
+REPLICATED = RecordCodec(SEED, has_replicas=True)
+HEADERS = [b"", b"NATS/1.0\r\na: b\r\n\r\n", b""]
 
 
-@pytest.mark.parametrize("codec", [SUMMED, RecordCodec(0xC0FFEE)])
-def test_messages_under_one_checksum_come_back_as_they_were(codec: RecordCodec) -> None:
-    found = codec.decode(summed())
+def many(count: int = LENGTHS_MIN) -> Published:
+    """Messages of different subjects and sizes, some with headers or a time of their own."""
+    return Published(
+        12,
+        Batch(
+            [b"S.%d" % (each % 5) for each in range(count)],
+            [HEADERS[each % 3] for each in range(count)],
+            [b"x" * (each * 7 % 40) for each in range(count)],
+            [5 + each for each in range(count)],
+            [9 if each % 4 == 1 else 0 for each in range(count)],
+        ),
+        rolls_up=True,
+    )
+
+
+def alike(count: int = LENGTHS_MIN) -> Published:
+    """Messages whose records have one length."""
+    return Published(12, Batch([b"S"] * count, [b""] * count, [b"x"] * count, [*range(count)]))
+
+
+@pytest.mark.parametrize("make", [many, alike])
+@pytest.mark.parametrize("codec", [REPLICATED, RecordCodec(SEED)])
+def test_messages_with_lengths_come_back_as_they_were(
+    codec: RecordCodec, make: Callable[[], Published]
+) -> None:
+    data = REPLICATED.encode(make())
+    assert data[1] == WITH_LENGTHS
+    found = codec.decode(data)
     assert isinstance(found, Published)
-    assert (found.first_sequence, found.rolls_up) == (12, True)
-    assert found.batch.payloads == [b"x", b"", b"y" * 40]
-    assert found.batch.expiries_ns == [0, 9, 0]
-    plain = RecordCodec(0xC0FFEE).encode(Published(12, found.batch, rolls_up=True))
+    assert values_of(found) == values_of(make())
+    plain = RecordCodec(SEED).encode(make())
     assert found.encoded is not None
-    assert summed()[found.encoded.begin :] == plain[-sum(found.encoded.lengths) :]
+    assert found.encoded.data[found.encoded.begin :] == plain[-sum(found.encoded.lengths) :]
 
 
-def test_any_flipped_bit_of_summed_messages_is_noticed() -> None:
-    data = summed()
+def test_only_many_messages_of_a_replicated_stream_have_lengths() -> None:
+    assert REPLICATED.encode(many(LENGTHS_MIN - 1))[1] == 1
+    assert REPLICATED.encode(many(LENGTHS_MIN))[1] == WITH_LENGTHS
+    assert RecordCodec(SEED).encode(many(1000))[1] == 1
+
+
+def test_records_of_one_length_name_it_once() -> None:
+    plain = len(RecordCodec(SEED).encode(alike(1000)))
+    assert len(REPLICATED.encode(alike(1000))) == plain + 12
+
+
+def test_payloads_stay_in_their_records_until_somebody_asks() -> None:
+    found = REPLICATED.decode(REPLICATED.encode(many()))
+    assert isinstance(found, Published)
+    with pytest.raises(AttributeError):
+        object.__getattribute__(found.batch, "payloads")
+    assert found.batch.payloads == many().batch.payloads
+    assert object.__getattribute__(found.batch, "payloads") is found.batch.payloads
+    assert len(found.batch) == LENGTHS_MIN
+
+
+@pytest.mark.parametrize("make", [many, alike])
+def test_any_flipped_bit_of_messages_with_lengths_is_noticed(make: Callable[[], Published]) -> None:
+    data = REPLICATED.encode(make())
     for place in range(2, len(data)):
         damaged = bytearray(data)
-        damaged[place] ^= 4
+        damaged[place] ^= 1
         with pytest.raises(RecordError):
-            SUMMED.decode(bytes(damaged))
+            REPLICATED.decode(bytes(damaged))
 
 
-def test_summed_messages_that_are_cut_off_are_refused() -> None:
-    data = summed()
+@pytest.mark.parametrize("make", [many, alike])
+def test_messages_with_lengths_are_refused_cut_off_and_with_more_behind(
+    make: Callable[[], Published],
+) -> None:
+    data = REPLICATED.encode(make())
     for size in range(len(data)):
         with pytest.raises(RecordError):
-            SUMMED.decode(data[:size])
+            REPLICATED.decode(data[:size])
+    with pytest.raises(RecordError):
+        REPLICATED.decode(data + b"\0")
 
 
-def test_summed_messages_of_another_stream_are_refused() -> None:
+def test_messages_with_lengths_of_another_stream_are_refused() -> None:
     with pytest.raises(RecordError, match="checksum"):
-        RecordCodec(0xC0FFEF).decode(summed())
+        RecordCodec(SEED + 1).decode(REPLICATED.encode(many()))
+
+
+@pytest.mark.parametrize("count", [0, 1, 15, 17, 2**32 - 1])
+def test_a_count_of_messages_that_are_not_there_is_refused(count: int) -> None:
+    """Nothing of the size of such a count is made."""
+    for record in (many(), alike()):
+        data = bytearray(REPLICATED.encode(record))
+        data[3:7] = struct.pack("<I", count)
+        with pytest.raises(RecordError):
+            REPLICATED.decode(bytes(data))
 
 
 def test_a_removal_of_lost_messages_says_so() -> None:
