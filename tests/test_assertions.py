@@ -28,6 +28,8 @@ ONLY_RUN: Final = frozenset(
         "simulation/test_replicated_streams.py:test_streams_keep_their_promises",
         "simulation/test_stream_durability.py:test_what_was_promised_holds",
         "simulation/test_stream_durability.py:test_without_a_defence_nothing_shows_while_nothing_fails",
+        "simulation/test_unknown_publishes.py:test_each_scenario_holds_with_its_defence",
+        "simulation/test_unknown_publishes.py:test_unknown_publishes_appear_once_at_most",
         "simulation/test_work_queues.py:test_without_a_defence_nothing_shows_while_nothing_fails",
         "simulation/test_work_queues.py:test_work_is_done_and_done_once",
         "spark/test_rows.py:test_columns_that_say_where_a_message_was_are_passed_over",

@@ -1,4 +1,4 @@
-"""A stream of three replicas whose leader is cut off from the others, and its clients."""
+"""A stream with replicas whose leader may be cut off from the others, and its clients."""
 
 import json
 from typing import Any
@@ -28,11 +28,11 @@ NOT_AVAILABLE = 10008
 class QuorumWorld(AgreeingCluster):
     """The stream `S`, led by `leader`, and a client of that server."""
 
-    def __init__(self, timeout_ms: int | None = TIMEOUT_MS, **config: Any) -> None:
-        super().__init__()
+    def __init__(self, timeout_ms: int | None = TIMEOUT_MS, count: int = 3, **config: Any) -> None:
+        super().__init__(count)
         if timeout_ms is not None:
             config["ack_timeout"] = timeout_ms * NS_PER_MS
-        reply = self.create("s1", "S", **config)
+        reply = self.create("s1", "S", **{"num_replicas": count, **config})
         assert "error" not in reply, reply
         self.quiet(1.0)
         self.leader = next(name for name in self.nodes if self.replica(name).is_leading)
@@ -66,20 +66,26 @@ class QuorumWorld(AgreeingCluster):
         for name in self.others:
             self.cut(self.leader, name)
 
-    def stall(self) -> None:
-        """Have nothing that the leader sends, and nothing that is sent to it, arrive for now."""
-        for end in self._ends():
+    def stall(self, to_leader: bool = True, to_others: bool = True) -> None:
+        """Have nothing arrive at the leader, or at the others, for now."""
+        for end in self._ends(to_leader, to_others):
             end.reads = False
 
-    def flow(self) -> None:
+    def flow(self, to_leader: bool = True, to_others: bool = True) -> None:
         """Have everything arrive that was sent meanwhile."""
-        for end in self._ends():
+        for end in self._ends(to_leader, to_others):
             end.resume_reading()
         self.settle()
 
-    def _ends(self) -> list[PipeEnd]:
-        pairs = [pair for name in self.others for pair in self.pipes_between(self.leader, name)]
-        return [end for pair in pairs for end in pair]
+    def _ends(self, to_leader: bool, to_others: bool) -> list[PipeEnd]:
+        """The ends of links at the leader, and those at the others."""
+        home = self.host_of(self.leader)
+        found: list[PipeEnd] = []
+        for source, target, near, far in self.pipes:
+            if home in (source, target) and not near.ended and not far.ended:
+                at_leader, at_other = (near, far) if source == home else (far, near)
+                found += [at_leader] * to_leader + [at_other] * to_others
+        return found
 
     def join(self) -> None:
         """Let all servers reach each other again, until one leads and all have the log."""

@@ -180,6 +180,24 @@ def test_the_steps_of_consumers_are_not_undone(world: QuorumWorld) -> None:
     assert (state.delivered_stream, state.floor_stream) == (1, 1)
 
 
+def test_a_request_that_is_not_decided_yet_is_proposed_behind_the_withdrawal() -> None:
+    world = QuorumWorld(timeout_ms=50)
+    world.stall()
+    world.say("x")
+    # A consumer begins behind the last message, which is not known while one is in flight.
+    config = {"durable_name": "D", "ack_policy": "explicit", "deliver_policy": "new"}
+    world.ask("CONSUMER.DURABLE.CREATE.S.D", {"stream_name": "S", "config": config}, number=2)
+    world.pass_ms(50)
+    assert world.told() == [UNKNOWN]
+    world.flow()
+    world.quiet(1.0)
+    [created] = world.told()
+    assert created["name"] == "D"
+    for name in world.nodes:
+        state = world.replica(name).stream.consumers.by_name["D"].state
+        assert state.delivered_stream == 0
+
+
 def test_a_double_ack_waits_for_the_quorum() -> None:
     world = QuorumWorld(timeout_ms=50)
     world.say("first")
@@ -210,6 +228,19 @@ def test_batches_are_withdrawn_whole() -> None:
     world.join()
     for name in world.nodes:
         assert world.stored(name) == []
+
+
+def test_fast_batches_go_on_behind_the_last_message_that_was_stored() -> None:
+    world = QuorumWorld(timeout_ms=50, allow_batched=True)
+    world.stall()
+    world.peer.send(b"PUB s.a inbox.b.10.fail.1.0.$FI 1\r\nx\r\n")
+    world.pass_ms(50)
+    assert world.told()[-1] == UNKNOWN
+    world.flow()
+    world.peer.send(b"PUB s.a inbox.b.10.fail.1.0.$FI 1\r\nx\r\n")
+    world.quiet(1.0)
+    for name in world.nodes:
+        assert world.stored(name) == [(1, b"x")]
 
 
 def test_a_rollup_that_was_withdrawn_removes_nothing() -> None:

@@ -161,8 +161,11 @@ class Groups:
         return member.node.propose(batch, now_ns)
 
     def withdraw(self, identity: bytes, first: int, now_ns: int) -> bool:
-        """Withdraw the entries of a group from an index on; see `RaftNode.withdraw`."""
-        member = self._members[identity]
+        """Withdraw the entries of a group from an index on, if this server is in the group; see
+        `RaftNode.withdraw`. Returns whether it did."""
+        member = self._members.get(identity)
+        if member is None:
+            return False
         self._changed[identity] = member
         return member.node.withdraw(first, now_ns) is not None
 
