@@ -113,7 +113,7 @@ class Leader(Role):
 
     @property
     def trusts_leader(self) -> bool:
-        return self._has_quorum()
+        return self.has_quorum
 
     @property
     def known_leader(self) -> str:
@@ -270,7 +270,9 @@ class Leader(Role):
         # A silent leader would not tell it, and does not know what the member has by now.
         self._replication.probe(member)
 
-    def _has_quorum(self) -> bool:
+    @property
+    def has_quorum(self) -> bool:
+        """Whether enough voters are alive, and have forgotten nothing."""
         return quorum.has_quorum(self.replica.log.membership, self._is_present)
 
     def _is_present(self, member: str) -> bool:
@@ -282,7 +284,7 @@ class Leader(Role):
         )
 
     def _note_quorum(self, now_ns: int) -> None:
-        if self._has_quorum():
+        if self.has_quorum:
             self._quorum_lost_ns = _NEVER
         elif self._quorum_lost_ns == _NEVER:
             self._quorum_lost_ns = now_ns

@@ -44,6 +44,7 @@ class LeaderLease:
     """The lease of one leader in its term, and its wait for the leases of others."""
 
     __slots__ = (
+        "_created_lease_ns",
         "_created_ns",
         "_first_index",
         "_marks",
@@ -58,7 +59,8 @@ class LeaderLease:
         self._marks: deque[Mark] = deque()
         # The last release of this leader, behind which nothing is committed yet.
         self._released_index = _NO_INDEX
-        self._created_ns = 0
+        # The time and the lease of the last entry of this leader.
+        self._created_ns = self._created_lease_ns = 0
         self.wait_end_ns: int | None = None
         """The time at which this leader may begin to commit, while it has to wait."""
 
@@ -93,7 +95,7 @@ class LeaderLease:
 
     def created(self, index: int, kind: EntryKind, lease_ns: int, now_ns: int) -> None:
         """Note entries of this leader, the first of which has an index."""
-        self._created_ns = now_ns
+        self._created_ns, self._created_lease_ns = now_ns, lease_ns
         if kind is EntryKind.RELEASE:
             self._released_index = index
             self._marks.clear()
@@ -139,11 +141,14 @@ class LeaderLease:
         """Whether the lease needs an entry now, to last until the next moment of renewal.
 
         An entry that is younger than half of the time between two such moments is young enough at
-        the next one, and its successor has a quarter of a lease to be committed.
+        the next one, and its successor has a quarter of a lease to be committed. An entry that
+        grants less than later ones renews nothing: the level of the stream has changed.
         """
         lease_ns = self._replica.leases.granted_ns
         if not lease_ns or self.is_waiting or self._is_sole_voter:
             return False
+        if self._created_lease_ns < lease_ns:
+            return True
         return now_ns - self._created_ns >= lease_ns // RENEWALS_PER_LEASE // 2
 
     # --- the release ----------------------------------------------------------------------------

@@ -167,6 +167,11 @@ class RaftNode:
         return isinstance(self._role, Leader) and self._role.is_ready
 
     @property
+    def has_quorum(self) -> bool:
+        """Whether this member leads, and hears enough voters to commit."""
+        return isinstance(self._role, Leader) and self._role.has_quorum
+
+    @property
     def replicated(self) -> int:
         """The index up to which all live members have the log, as far as this one knows.
 

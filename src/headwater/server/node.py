@@ -20,7 +20,11 @@ from headwater.server.cluster.consensus.cluster_file import ClusterFile
 from headwater.server.cluster.consensus.driver import ConsensusDriver
 from headwater.server.cluster.consensus.orders import carry_out_order
 from headwater.server.cluster.consensus.peers import START_BYTES, ServerFacts
-from headwater.server.cluster.consensus.settings import catch_up_bytes_max, settings_of
+from headwater.server.cluster.consensus.settings import (
+    catch_up_bytes_max,
+    read_settings,
+    settings_of,
+)
 from headwater.server.configuration.options import Options
 from headwater.server.configuration.placement_settings import describe_server, placement_rules
 from headwater.server.connections.announcements import Announcements
@@ -196,6 +200,7 @@ class Node:
             *settings_of(self.options.cluster),
             meta,
             catch_up_bytes_max(self.options.jetstream),
+            read_settings(self.options),
         )
         self.consensus = streams.runners.groups = cluster.listener = consensus
         self.cluster_streams = ClusterStreams(

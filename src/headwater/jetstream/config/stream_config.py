@@ -314,6 +314,11 @@ def required_level(config: StreamConfig) -> int:
     return 1 if config.allow_msg_ttl or config.subject_delete_marker_ttl > 0 else 0
 
 
+def has_leases(config: StreamConfig) -> bool:
+    """Whether the leader of a stream makes sure that it leads when it answers a get."""
+    return config.read_consistency is not ReadConsistency.DEFAULT
+
+
 def with_required_level(config: StreamConfig) -> StreamConfig:
     """The configuration to store: with the level it requires, without data of the server."""
     metadata = kept_metadata(config.metadata, required_level(config))

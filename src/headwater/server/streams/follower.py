@@ -1,7 +1,8 @@
 """A stream on a server that does not lead it: committed entries are applied, and nothing leaves.
 
-A follower has no subscriptions, no timers and no consumers at work. It applies the entries of the
-replicated log to the same `Stream` that a leader has, so that the server can lead at any time.
+A follower has no subscriptions and no consumers at work. It applies the entries of the replicated
+log to the same `Stream` that a leader has, so that the server can lead at any time. It answers weak
+reads, and those of sessions that it is complete for.
 
 A long application, such as that of a purge of a million messages, is done in slices, and entries
 behind it wait.
@@ -20,7 +21,9 @@ from headwater.jetstream.group import Group
 from headwater.jetstream.proposal import Proposal
 from headwater.jetstream.records import Record
 from headwater.jetstream.streams.stream import Stream
+from headwater.runtime.environment import Scheduler
 from headwater.server.core.slice_turns import SliceTurns
+from headwater.server.streams.awaited_reads import AwaitedReads
 from headwater.store.errors import StoreError
 from headwater.store.log.file_log import FileLog
 
@@ -58,7 +61,9 @@ class StreamFollower:
         "_reconfigured",
         "_slices",
         "_stream",
+        "_waiting",
         "place",
+        "reads",
     )
 
     def __init__(
@@ -66,6 +71,7 @@ class StreamFollower:
         stream: Stream,
         place: int,
         slices: SliceTurns,
+        scheduler: Scheduler,
         applied: Callable[[int], object],
         reconfigured: Callable[[StreamConfig], object],
         failed: Callable[[str], object],
@@ -86,6 +92,30 @@ class StreamFollower:
         self._is_working = False
         self._is_stopped = False
         self.place = place
+        # Reads of sessions that have seen more than this replica has.
+        self.reads = AwaitedReads(scheduler)
+        # Calls that wait for the end of a long application.
+        self._waiting: list[Callable[[], object]] = []
+
+    # --- reads ---------------------------------------------------------------------------------
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the stream must not be read, because an entry is being applied in slices."""
+        return self._is_working
+
+    def when_free(self, look: Callable[[], object]) -> None:
+        """Call `look` now, or after the long application that is under way."""
+        if self._is_working:
+            self._waiting.append(look)
+        else:
+            look()
+
+    def _look(self) -> None:
+        """Make the calls that waited for the end of a long application."""
+        waiting, self._waiting = self._waiting, []
+        for look in waiting:
+            look()
 
     # --- entries -------------------------------------------------------------------------------
 
@@ -128,6 +158,7 @@ class StreamFollower:
         self._is_working = False
         self._stream.log.is_held = False
         self._applied(self.place)
+        self._look()
 
     def finish_work(self) -> None:
         """Do the rest of a long application at once, because this server leads from now on."""
@@ -135,6 +166,7 @@ class StreamFollower:
             if not self._group.apply_more():
                 self._is_working = False
                 self._stream.log.is_held = False
+        self._look()
 
     # --- the group -----------------------------------------------------------------------------
 
@@ -152,6 +184,8 @@ class StreamFollower:
         self._stream.consumers.forget_news()
         note_applied(self._stream, place)
         self.place = place
+        if self.reads.waiting:
+            self.reads.advance(self._stream.visible_sequence)
         before, self._config = self._config, self._stream.config
         if before is not self._config:
             self._reconfigured(before)
@@ -180,6 +214,8 @@ class StreamFollower:
             self._failed(reason)
 
     def end(self) -> None:
-        """Break the reference cycles of a follower that ends."""
+        """Answer the reads that wait, and break the reference cycles of a follower that ends."""
+        self.reads.answer_all()
+        self._look()
         self._is_working = False
         self._group.break_cycles()

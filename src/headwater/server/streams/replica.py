@@ -14,7 +14,7 @@ from typing import Final, Protocol, final
 from headwater.base.invariants import check
 from headwater.jetstream.codec.record_codec import RecordCodec
 from headwater.jetstream.committers import Quorum
-from headwater.jetstream.config.stream_config import StreamConfig
+from headwater.jetstream.config.stream_config import StreamConfig, has_leases
 from headwater.jetstream.records import Skipped
 from headwater.jetstream.snapshots.chunks import SnapshotError
 from headwater.jetstream.snapshots.reader import SnapshotReader
@@ -22,6 +22,7 @@ from headwater.jetstream.snapshots.writer import SnapshotWriter, read_header
 from headwater.jetstream.streams.digests import Digests
 from headwater.jetstream.streams.stream import Stream
 from headwater.raft.entry import Entry, EntryKind
+from headwater.server.streams.confirmation import Confirmation, GroupReads
 from headwater.server.streams.follower import StreamFollower, note_applied
 from headwater.server.streams.runner import StreamRunner
 from headwater.server.streams.runners import StreamRunners
@@ -33,6 +34,14 @@ from headwater.store.replicas import keep_partial
 # Sequences that a majority may have given out since its disks were synced, beyond those that the
 # next leader knows to be reserved: more than a stream takes in the longest interval of syncs.
 LOST_MAX: Final = 1 << 26
+
+
+class LeaderReads(GroupReads, Protocol):
+    """The linearizable reads of a server, with the leases that they rest on."""
+
+    def grant(self, identity: bytes, is_leased: bool) -> None:
+        """Have later entries of a group grant leases, or none."""
+        ...
 
 
 class Consensus(Protocol):
@@ -56,6 +65,11 @@ class Consensus(Protocol):
 
     def proposal_wanted(self, identity: bytes, is_urgent: bool) -> None:
         """Have `propose_gathered` called at the end of the turn, or within milliseconds."""
+        ...
+
+    @property
+    def reads(self) -> LeaderReads:
+        """The linearizable reads of the groups of the server."""
         ...
 
     def remove_group(self, identity: bytes) -> None:
@@ -191,6 +205,7 @@ class StreamReplica:
     """The replica of a stream on this server."""
 
     __slots__ = (
+        "_leased_by",
         "_log",
         "_passes_over",
         "_place",
@@ -232,6 +247,8 @@ class StreamReplica:
         self._log: MessageLog = log
         # The last sequence that a message may have had which a majority has forgotten.
         self._passes_over = 0
+        # The configuration by which the entries of the group grant leases.
+        self._leased_by: StreamConfig | None = None
         self.leader = ""
         # Called when a read finds a message that this replica cannot read.
         self.damage_found: Callable[[StreamReplica], object] = lambda _: None
@@ -265,14 +282,24 @@ class StreamReplica:
                 self.damage_found(self)
 
     def _new_follower(self) -> StreamFollower:
-        return StreamFollower(
+        follower = StreamFollower(
             self.stream,
             self.applied_index,
             self._runners.slices,
+            self._runners.scheduler,
             self._applied,
             lambda old: self._place.reconfigured(self.stream, old),
             self._failed,
         )
+        self._runners.followers[self.account, self.stream.name] = follower
+        return follower
+
+    def _end_follower(self) -> None:
+        """Have nobody follow, because this server leads or leaves, or has another state."""
+        if self.follower is not None:
+            self._runners.followers.pop((self.account, self.stream.name), None)
+            self.follower.end()
+            self.follower = None
 
     @property
     def is_leading(self) -> bool:
@@ -295,6 +322,14 @@ class StreamReplica:
 
     # --- the machine of a group ----------------------------------------------------------------
 
+    def follow_level(self) -> None:
+        """Have the entries of the group grant leases as the level of reads wants it: a change of
+        the level takes effect at its place in the log."""
+        config = self.stream.config
+        if config is not self._leased_by and self.consensus is not None:
+            self._leased_by = config
+            self.consensus.reads.grant(self.identity, has_leases(config))
+
     def apply(self, entries: list[Entry]) -> int:
         """Apply committed entries. Returns the place up to which everything is applied by now."""
         if self.consensus is None:
@@ -308,6 +343,7 @@ class StreamReplica:
                 (entry.index, entry.data if entry.kind is EntryKind.DATA else b"")
                 for entry in entries
             )
+            self.follow_level()
             return self.applied_index
         runner, quorum = self.runner, self.quorum
         assert runner is not None
@@ -324,12 +360,14 @@ class StreamReplica:
         """Note a place up to which the runner has applied everything."""
         note_applied(self.stream, place)
         self.applied_index = place
+        self.follow_level()
         if self.consensus is not None:
             self.consensus.applied_to(self.identity, place)
 
     def _applied(self, place: int) -> None:
         """Note the end of a long application of the follower."""
         self.applied_index = place
+        self.follow_level()
         if self.consensus is not None:
             self.consensus.applied_to(self.identity, place)
 
@@ -401,6 +439,7 @@ class StreamReplica:
         """Have a state to which entries are not applied any more."""
         if self.follower is not None:
             self.follower.finish_work()
+            self.follower.reads.answer_all()
         self._end_digests()
         self.must_refill = True
         self.applied_index = 0
@@ -421,14 +460,14 @@ class StreamReplica:
             stream.log.applied_entry = index
             stream.log.secure_applied()
             stream.log.is_partial = False
-        if self.follower is not None:
-            self.follower.end()
+        self._end_follower()
         self._end_digests()
         self.stream, self.applied_index, self.must_refill = stream, index, False
         self._log = stream.log
         self.follower = self._new_follower()
         self._begin_digests()
         self.watch_damage()
+        self.follow_level()
 
     def discard_snapshot(self) -> None:
         """Forget a stream that was filled and is not needed."""
@@ -451,8 +490,7 @@ class StreamReplica:
         check(self.follower is not None, "a replica leads or follows")
         assert self.follower is not None
         self.follower.finish_work()
-        self.follower.end()
-        self.follower = None
+        self._end_follower()
         self.quorum = Quorum(
             RecordCodec(self.stream.log.record_seed, has_replicas=True),
             lambda: self._want_proposal(is_urgent=True),
@@ -462,6 +500,8 @@ class StreamReplica:
             self,
         )
         runner = self.runner = self._place.lead(self.stream, self.quorum)
+        if self.consensus is not None:
+            runner.confirmation = Confirmation(self.consensus.reads, self.identity)
         is_mirror = self.stream.config.mirror is not None
         if self.stream.look_ahead.next_sequence <= self._passes_over and not is_mirror:
             passed = Skipped(self._passes_over, b"", b"", self._runners.now_ns())
@@ -481,8 +521,7 @@ class StreamReplica:
             self.end_leading()
         if self.follower is not None:
             self.follower.finish_work()
-            self.follower.end()
-            self.follower = None
+            self._end_follower()
         if isinstance(self.stream.log, FileLog):
             self.stream.log.losses.damage.unwatch()
         self._failed(reason)
@@ -490,9 +529,7 @@ class StreamReplica:
 
     def leave(self) -> None:
         """Take no part in the group any more, because the stream is deleted."""
-        if self.follower is not None:
-            self.follower.end()
-            self.follower = None
+        self._end_follower()
         if isinstance(self.stream.log, FileLog):
             self.stream.log.losses.damage.unwatch()
         self._end_digests()

@@ -46,6 +46,7 @@ from headwater.server.core.slice_turns import SliceTurns
 from headwater.server.streams.ack_waits import AckTimers, AckWaits
 from headwater.server.streams.advisories import Advisories
 from headwater.server.streams.awaited_reads import AwaitedReads
+from headwater.server.streams.confirmation import SOLE
 from headwater.server.streams.consumer_runner import ConsumerRunner
 from headwater.server.streams.due_times import DueTimes
 from headwater.server.streams.election_listener import ElectionListener
@@ -117,6 +118,7 @@ class StreamRunner:
         "_runners",
         "_undecided",
         "account",
+        "confirmation",
         "consumers",
         "ingest",
         "reads",
@@ -156,6 +158,8 @@ class StreamRunner:
             self,
             runners.failed,
         )
+        # The way in which linearizable reads are confirmed; the only replica need not do it.
+        self.confirmation = SOLE
         # There while clients reach the stream.
         self.subscriptions: LeaderSubscriptions | None = None
         self._room = Room(runners.room_limits)

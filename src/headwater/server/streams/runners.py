@@ -29,9 +29,11 @@ from headwater.server.core.slice_turns import SliceTurns
 from headwater.server.log import Log
 from headwater.server.streams.ack_waits import AckTimers
 from headwater.server.streams.advisories import Advisories
+from headwater.server.streams.awaited_reads import AwaitedReads
 from headwater.server.streams.consumer_runner import DUE_MAX, TIMER_S_MIN, ConsumerRunner
 from headwater.server.streams.due_times import DueTimes
 from headwater.server.streams.election_listener import ElectionListener, NoElections
+from headwater.server.streams.follower import StreamFollower
 from headwater.server.streams.runner import StreamRunner
 from headwater.server.streams.storage.disk_watch import DiskWatch
 from headwater.store.errors import StoreError
@@ -79,6 +81,8 @@ class StreamRunners:
         self.log_warning = log.warn
         self.room_limits = room_limits
         self._by_key: dict[tuple[str, str], StreamRunner] = {}
+        # The followers of streams that other servers lead, likewise.
+        self.followers: dict[tuple[str, str], StreamFollower] = {}
         # The runners with steps or changes that wait for a commit.
         self._awaiting: dict[StreamRunner, None] = {}
         self._store = store
@@ -140,6 +144,8 @@ class StreamRunners:
         self.ack_timers.due.stop()
         for runner in self._by_key.values():
             runner.reads.answer_all()
+        for follower in self.followers.values():
+            follower.reads.answer_all()
         self.timers.stop()
         # From here on no sync begins beside the loop: the files are closed next.
         self._is_stopped = True
@@ -182,16 +188,26 @@ class StreamRunners:
 
     def is_held(self, account_name: str, stream_name: str) -> bool:
         """Whether a stream is being changed; False if it is not there."""
-        runner = self._by_key.get((account_name, stream_name))
-        return runner is not None and runner.is_held
+        member = self._member(account_name, stream_name)
+        return member is not None and member.is_held
+
+    def _member(self, account_name: str, stream_name: str) -> StreamRunner | StreamFollower | None:
+        """The leader or the follower of a stream that is here."""
+        key = account_name, stream_name
+        return self._by_key.get(key) or self.followers.get(key)
+
+    def find_reads(self, account_name: str, stream_name: str) -> AwaitedReads | None:
+        """The reads that wait until a stream shows a sequence, if the stream is there."""
+        member = self._member(account_name, stream_name)
+        return None if member is None else member.reads
 
     def when_free(self, account_name: str, stream_name: str, look: Callable[[], object]) -> None:
         """Call `look` when a stream, which need not be there, is not being changed."""
-        runner = self._by_key.get((account_name, stream_name))
-        if runner is None:
+        member = self._member(account_name, stream_name)
+        if member is None:
             look()
         else:
-            runner.when_free(look)
+            member.when_free(look)
 
     def pop(self, account_name: str, stream_name: str) -> StreamRunner:
         """Remove the runner of a stream, and return it."""

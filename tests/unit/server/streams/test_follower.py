@@ -12,6 +12,7 @@ from headwater.jetstream.streams.stream import Stream
 from headwater.server.streams.follower import StreamFollower
 from headwater.store.log.memory_log import MemoryLog
 from tests.kit.stream_driver import BEGINNING_NS, Surrounding
+from tests.kit.world import ManualClock, ManualScheduler
 
 
 class NoSlices:
@@ -36,6 +37,7 @@ class Following:
             self.stream,
             0,
             NoSlices(),  # type: ignore[arg-type]
+            ManualScheduler(ManualClock()),
             lambda place: None,
             self.before.append,
             self.failures.append,

@@ -211,6 +211,15 @@ class AssignedStreams:
             assignment.account, assignment.name, assignment.incarnation
         )
 
+    def has_replica(self, assignment: StreamAssignment) -> bool:
+        """Whether this server has a replica of a stream that can be read, led or not: one that
+        joins the stream may still lack most of it."""
+        replica = self._streams.replica(assignment.incarnation)
+        node = self._driver.node(assignment.incarnation)
+        if replica is None or node is None or replica.must_refill:
+            return False
+        return node.membership.is_voter(self._name)
+
     def led_since(self, incarnation: bytes) -> int:
         """The time since which this server leads a group; 0 if it does not."""
         return self._led_since.get(incarnation, 0)
@@ -282,6 +291,7 @@ class AssignedStreams:
         replica.watch_damage()
         mode = self._files.group_mode_of(replica.stream.config)
         self._driver.add_group(replica.identity, mode, members, replica)
+        replica.follow_level()
 
     def _role_told(self, replica: StreamReplica) -> None:
         """Answer the creation of a stream when it has its first leader."""

@@ -45,11 +45,12 @@ from headwater.server.cluster.consensus.group_storage import (
     saved_state,
 )
 from headwater.server.cluster.consensus.groups import Frames, Groups, Portion
+from headwater.server.cluster.consensus.leader_reads import LeaderReads, ReadSettings
 from headwater.server.cluster.consensus.leaders import Leaders, MetaLeaders
 from headwater.server.cluster.consensus.liveness import LivenessSettings
 from headwater.server.cluster.consensus.machine import GroupMachine, MetaGroupMachine, NoState
 from headwater.server.cluster.consensus.membership import Admission
-from headwater.server.cluster.consensus.notices import Notices
+from headwater.server.cluster.consensus.notices import BIRTH, DOUBTS, GREETING, LEADERS, Notices
 from headwater.server.cluster.consensus.peers import (
     PEERS_MAX,
     Greeting,
@@ -64,12 +65,6 @@ from headwater.server.turn import Turn
 from headwater.store.errors import StoreError
 from headwater.store.groups.frames import GroupMode
 from headwater.store.groups.group_logs import GroupLogs
-
-# The first byte of a payload on the consensus connection. Frames of groups have 0 and 1.
-GREETING: Final = b"\x02"
-BIRTH: Final = b"\x03"
-DOUBTS: Final = b"\x04"
-LEADERS: Final = b"\x05"
 
 UNAWAITED_S_MAX: Final = 0.005
 """Entries that nobody waits for are proposed after at most this time."""
@@ -114,6 +109,7 @@ class ConsensusDriver:
         "_writes",
         "catch_ups",
         "notices",
+        "reads",
     )
 
     def __init__(
@@ -133,6 +129,7 @@ class ConsensusDriver:
         liveness: LivenessSettings,
         meta_machine: MetaGroupMachine | None = None,
         catch_up_max: int = OUTSTANDING_BYTES_MAX,
+        reads: ReadSettings | None = None,
     ) -> None:
         """`turn` has the store write and sync; `committed` is called behind it. `expected` is the
         number of configured servers."""
@@ -166,6 +163,7 @@ class ConsensusDriver:
         self._log = log
         self._raft = raft
         self._groups = Groups(name, liveness)
+        self.reads = LeaderReads(self._groups, clock, reads or ReadSettings(), self._plan_turn)
         self._catch_up = CatchUp(
             name, links, self._groups, self._machines, scheduler, log, self._plan_turn, catch_up_max
         )
@@ -231,7 +229,7 @@ class ConsensusDriver:
 
     def stop(self) -> None:
         """Hand over all groups that this server leads, and do nothing any more."""
-        self._groups.resign(self._clock.monotonic_ns())
+        self._groups.step_down(self._clock.monotonic_ns())
         self.agree()
         self._is_stopped = True
         self._timer.cancel()
@@ -435,6 +433,7 @@ class ConsensusDriver:
             # Nobody else can lead, so there is nobody to wait for.
             node.campaign(now_ns)
         self._groups.add(identity, node, now_ns)
+        self.reads.joined(identity)
         self._plan_turn()
 
     def _admit(self, now_ns: int) -> None:
@@ -636,6 +635,7 @@ class ConsensusDriver:
             return
         now_ns = self._clock.monotonic_ns()
         self._groups.tick(now_ns)
+        self.reads.tick(now_ns)
         self._send_births(self._birth.tick(now_ns))
         self._admit(now_ns)
         self._propose_gathered()
@@ -644,6 +644,7 @@ class ConsensusDriver:
             self._carry_out(portion)
             is_saved |= bool(portion.writes)
             self._finish_written(now_ns)
+        self.reads.serve(now_ns)
         self._refill_some()
         self._drop_unneeded()
         if is_saved:
@@ -789,7 +790,8 @@ class ConsensusDriver:
                 self._links.send_consensus(peer, frame)
 
     def _plan_tick(self, now_ns: int, doubts_ns: int | None) -> None:
-        deadlines = (self._groups.deadline_ns, self._birth.deadline_ns, doubts_ns)
+        groups_ns, reads_ns = self._groups.deadline_ns, self.reads.deadline_ns
+        deadlines = (groups_ns, reads_ns, self._birth.deadline_ns, doubts_ns)
         times = [deadline_ns for deadline_ns in deadlines if deadline_ns is not None]
         if times:
             self._timer.plan(min(times), now_ns)

@@ -186,6 +186,26 @@ class Groups:
         self._changed[identity] = member
         return member.node.transfer_leadership(to, now_ns)
 
+    def grant_leases(self, identity: bytes, lease_ns: int) -> None:
+        """Have later entries of a group grant a lease; see `RaftNode.grant_leases`."""
+        member = self._members.get(identity)
+        if member is not None:
+            member.node.grant_leases(lease_ns)
+
+    def renew(self, identity: bytes, now_ns: int) -> None:
+        """Renew the lease of a group that this server leads, if no entry does."""
+        member = self._members.get(identity)
+        if member is not None and member.node.renew(now_ns):
+            self._changed[identity] = member
+
+    def begin_read_round(self, identity: bytes) -> int | None:
+        """Ask the quorum of a group whether this server leads it; see `RaftNode`."""
+        member = self._members.get(identity)
+        if member is None:
+            return None
+        self._changed[identity] = member
+        return member.node.begin_read_round()
+
     def snapshot_failed(self, identity: bytes, peer: str) -> None:
         """Have a snapshot offered again that did not reach a follower."""
         member = self._members.get(identity)
@@ -199,8 +219,15 @@ class Groups:
         member.node.resume_voting(now_ns)
         self._changed[identity] = member
 
+    def step_down(self, now_ns: int) -> None:
+        """Hand over all groups that this server leads, and lead them no more: it stops now."""
+        for identity, member in self._members.items():
+            if member.node.leader == self._name:
+                member.node.step_down(now_ns)
+                self._changed[identity] = member
+
     def resign(self, now_ns: int) -> None:
-        """Cease to lead any group, because this server stops or its disk has failed."""
+        """Cease to lead any group, because the disk of this server has failed."""
         for identity, member in self._members.items():
             if member.node.leader == self._name:
                 member.node.resign(now_ns)

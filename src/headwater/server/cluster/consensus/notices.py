@@ -7,7 +7,12 @@ that kind, and may have notices for each server that connects.
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, final
 
-# The first bytes of notices. Those of consensus itself are below.
+# The first byte of a payload on the consensus connection. Frames of groups have 0 and 1.
+GREETING: Final = b"\x02"
+BIRTH: Final = b"\x03"
+DOUBTS: Final = b"\x04"
+LEADERS: Final = b"\x05"
+# The first bytes of notices of other parts.
 DESCRIPTION: Final = b"\x06"
 MEMBERS: Final = b"\x07"
 USAGE: Final = b"\x08"

@@ -8,9 +8,15 @@ from typing import Final
 
 from headwater.base.clock import NS_PER_MS, NS_PER_S
 from headwater.raft.config import RaftConfig
+from headwater.server.cluster.consensus.leader_reads import ReadSettings
 from headwater.server.cluster.consensus.liveness import LivenessSettings
 from headwater.server.cluster.consensus.transfers import OUTSTANDING_BYTES_MAX
-from headwater.server.configuration.options import ClusterOptions, JetStreamOptions
+from headwater.server.configuration.options import (
+    ClusterOptions,
+    JetStreamOptions,
+    LinearizableReads,
+    Options,
+)
 
 COMMIT_DELAY_NS: Final = 2 * NS_PER_MS
 """The time within which replicas hear of a commit that no later entry tells them of. Clients that
@@ -21,6 +27,15 @@ def catch_up_bytes_max(options: JetStreamOptions) -> int:
     """The bytes of snapshots that may be on their way to other servers."""
     chosen = options.outstanding_catch_up_bytes_max
     return chosen if chosen > 0 else OUTSTANDING_BYTES_MAX
+
+
+def read_settings(options: Options) -> ReadSettings:
+    """The ways in which leaders make sure that they lead."""
+    return ReadSettings(
+        lease_ns=options.jetstream.lease_ns,
+        uses_rounds=options.jetstream.linearizable_reads is LinearizableReads.QUORUM,
+        round_ns_max=round(options.cluster.election_timeout_s * NS_PER_S),
+    )
 
 
 def settings_of(options: ClusterOptions) -> tuple[RaftConfig, LivenessSettings]:
