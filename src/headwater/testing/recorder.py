@@ -25,10 +25,12 @@ from headwater.checker.history import (
     Delete,
     Delivery,
     History,
+    LastRead,
     Operation,
     Publish,
     Purge,
     Read,
+    ReadLevel,
     Scan,
 )
 
@@ -44,6 +46,7 @@ SCAN_BATCH: Final = 100
 # An error from this code on does not say that nothing has happened.
 _SERVER_ERROR: Final = 500
 _NO_MESSAGE: Final = 10037
+_NOT_FOUND: Final = "404"
 
 
 class Recorder:
@@ -177,6 +180,69 @@ class Recorder:
         elif self._conclude(operation, answer) and answer is not None:
             operation.body = base64.b64decode(answer["message"].get("data", "")).decode()
         return operation
+
+    async def read_last(
+        self, subject: str, level: ReadLevel, *, min_sequence: int = 0, is_message_get: bool = False
+    ) -> LastRead:
+        """Get the last message of a subject, as the level asks for it: from the leader if it is
+        linearizable, and else from any server that answers."""
+        operation = self.history.begin(
+            LastRead(
+                client=self.name,
+                begin_s=self._now_s(),
+                subject=subject,
+                level=level,
+                min_sequence=min_sequence,
+            )
+        )
+        if is_message_get:
+            await self._get_last(operation)
+        else:
+            await self._get_last_directly(operation)
+        return operation
+
+    async def _get_last(self, operation: LastRead) -> None:
+        body = {"last_by_subj": operation.subject}
+        answer = await self.call(f"STREAM.MSG.GET.{self.stream}", body)
+        error = {} if answer is None else answer.get("error", {})
+        if error.get("err_code") == _NO_MESSAGE:
+            operation.complete(self._now_s())
+        elif error:
+            operation.refuse(self._now_s(), str(error["err_code"]))
+        elif answer is not None:
+            message = answer["message"]
+            operation.sequence = message["seq"]
+            operation.body = base64.b64decode(message.get("data", "")).decode()
+            operation.complete(self._now_s())
+
+    async def _get_last_directly(self, operation: LastRead) -> None:
+        from nats.errors import NoRespondersError
+
+        call = "DIRECT_LEADER" if operation.level is ReadLevel.LINEARIZABLE else "DIRECT"
+        body: Document = {"last_by_subj": operation.subject}
+        if operation.level is ReadLevel.SESSION:
+            # A request with a mark has it in the answer.
+            body["min_last_seq"] = max(operation.min_sequence, 1)
+        subject = f"$JS.API.{call}.GET.{self.stream}"
+        try:
+            reply = await self.client.request(
+                subject, json.dumps(body).encode(), timeout=self._answer_s
+            )
+        except NoRespondersError:
+            operation.refuse(self._now_s(), "no responders")
+            return
+        except _failures():
+            return
+        headers = reply.headers or {}
+        status = headers.get("Status", "")
+        if status not in ("", _NOT_FOUND):
+            operation.refuse(self._now_s(), status)
+            return
+        operation.complete_to = int(headers.get("Nats-Session-Sequence", "0"))
+        if not status:
+            operation.sequence = int(headers["Nats-Sequence"])
+            operation.body = reply.data.decode()
+        operation.complete(self._now_s())
 
     async def create_consumer(self, name: str, **config: Any) -> bool:
         """Create a durable consumer, or see that it is there. Returns whether it was confirmed."""

@@ -38,6 +38,8 @@ TOO_MANY_RESULTS: Final = status_block(413, "Too Many Results")
 UNREADABLE: Final = status_block(500, "Message Not Readable")
 # A message is to come from another server first, and has not come in time.
 UNREPAIRED: Final = status_block(503, "Message Not Readable")
+# The leader of the stream, or a server that was it, cannot be sure that it leads.
+NOT_LEADING: Final = status_block(503, "Not Leading")
 NOT_COMPLETE: Final = status_block(412, "Min Last Sequence")
 
 _MIN_LAST_SEQ: Final = b"min_last_seq"
@@ -46,6 +48,10 @@ _MIN_LAST_SEQ: Final = b"min_last_seq"
 # to be compared with many subjects take longer.
 PATTERNS_AT_A_TIME: Final = 256
 LITERALS_AT_A_TIME: Final = 1024
+# A batch that is read at one moment of the stream is in memory before its first message is sent.
+# The client asks for the rest, as after any batch that has met a limit.
+GATHERED_MESSAGES_MAX: Final = 16_384
+GATHERED_BYTES_MAX: Final = 8 * 1024 * 1024
 # The size of one read of a batch.
 MESSAGES_AT_A_TIME: Final = 256
 BYTES_AT_A_TIME: Final = 256 * 1024
@@ -124,15 +130,26 @@ def _pattern(text: str) -> bytes:
 # --- DIRECT.GET --------------------------------------------------------------------------------
 
 
-def get_direct(stream: Stream, body: bytes, max_pending: int) -> Replies:
-    """All replies to a request."""
+def is_many(body: bytes) -> bool:
+    """Whether a request may ask for several messages."""
+    asked = body.lower()
+    return b"batch" in asked or b"multi_last" in asked
+
+
+def get_direct(stream: Stream, body: bytes, max_pending: int, is_gathered: bool = False) -> Replies:
+    """All replies to a request. `is_gathered` limits them to those that are gathered first."""
     if not body:
         return iter(((EMPTY_REQUEST, b""),))
     try:
         request = read(body, MessageGetRequest, strict=False)
     except JsonError:
         return iter(((MALFORMED_REQUEST, b""),))
-    return _in_session(stream, request, _refusal(request), max_pending)
+    refusal = _refusal(request)
+    if is_gathered:
+        request.batch = min(request.batch, GATHERED_MESSAGES_MAX)
+        max_pending = min(max_pending, GATHERED_BYTES_MAX)
+        request.max_bytes = min(request.max_bytes, GATHERED_BYTES_MAX)
+    return _in_session(stream, request, refusal, max_pending)
 
 
 def get_direct_by_subject(stream: Stream, subject: bytes, body: bytes, max_pending: int) -> Replies:

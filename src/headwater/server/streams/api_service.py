@@ -28,6 +28,7 @@ from headwater.jetstream.api.documents import (
 from headwater.jetstream.api.keepers import ApiSettings
 from headwater.jetstream.api.message_get import (
     LEVEL_REQUIRED,
+    NOT_LEADING,
     awaited_sequence,
     session_block,
 )
@@ -46,7 +47,11 @@ from headwater.server.core.holding import Deferred
 from headwater.server.core.own_subscriptions import OwnSubscriptions
 from headwater.server.streams.advisories import Advisories
 from headwater.server.streams.copying.mirror_reads import MirrorReads
-from headwater.server.streams.direct_reads import DIRECT_GET_SUBJECT, DirectReads
+from headwater.server.streams.direct_reads import (
+    DIRECT_GET_SUBJECT,
+    DirectReads,
+    is_linearizable,
+)
 from headwater.server.streams.repair_waits import AwaitedRead, ReplyTo
 from headwater.server.streams.requests import Request as StreamRequest
 from headwater.server.streams.routing import Call, ListGathering, Listing, Routing, Source
@@ -307,9 +312,7 @@ class ApiService:
             self._begin_answer(account, operation, request, reply_to)
 
         if name.startswith(_MSG_GET):
-            begin = partial(self._begin_answer, account, operation, request)
-            read = AwaitedRead(self._scheduler, begin, reply_to).read
-            self._when_complete(account, request.stream_name, request.body, read)
+            self._get_message(account, operation, request, reply_to)
         elif name.startswith(_CHANGES) or (name.startswith(_INFO) and request.body):
             self._change(account, operation, request, reply_to)
         elif name.startswith(_DELETE):
@@ -329,6 +332,36 @@ class ApiService:
             self.lists.gather(self._apis[account.name], request, list_streams)
         else:
             answer()
+
+    def _get_message(
+        self,
+        account: Account,
+        operation: Operation[StreamApi],
+        request: Request,
+        reply_to: ReplyTo,
+    ) -> None:
+        """Answer a get when the stream is complete as far as its reader has seen it. A leader that
+        may have been replaced says so; the level of reads decides whether it has to be sure."""
+        confirmation_of = partial(self._reads.confirmation, account, request.stream_name)
+
+        def confirm(response: Response | None, is_told: bool) -> None:
+            if not confirmation_of().holds():
+                error = ErrorDocument.of(ApiError.of(error_codes.CLUSTER_NOT_AVAIL))
+                response = operation.response(error=error)
+            reply_to(response, is_told)
+
+        def read(may_read: bool) -> None:
+            if may_read:
+                begin = partial(self._begin_answer, account, operation, request)
+                AwaitedRead(self._scheduler, begin, confirm).read()
+            else:
+                error = ErrorDocument.of(ApiError.of(error_codes.CLUSTER_NOT_AVAIL))
+                reply_to(operation.response(error=error), True)
+
+        def ask() -> None:
+            confirmation_of().when_confirmed(read)
+
+        self._when_complete(account, request.stream_name, request.body, ask)
 
     def _deferring(
         self, source: Source, size: int, begin: Callable[[Callable[[], None]], object]
@@ -527,11 +560,11 @@ class ApiService:
         sequence = awaited_sequence(body)
         api = self._apis.get(account.name)
         stream = None if api is None else api.account.streams.get(stream_name)
-        runner = self._runners.find(account.name, stream_name)
-        if stream is None or runner is None or sequence <= stream.visible_sequence:
+        reads = self._runners.find_reads(account.name, stream_name)
+        if stream is None or reads is None or sequence <= stream.visible_sequence:
             self._runners.when_free(account.name, stream_name, answer)
         else:
-            runner.reads.add(sequence, answer)
+            reads.add(sequence, answer)
 
     def _system_handler(self, account: Account) -> Handler:
         def handle(
@@ -699,8 +732,13 @@ class ApiService:
         call, _, rest = name.partition(".GET.")
         stream_name, _, subject = rest.partition(".")
         stream = self._reads.find_stream(account, stream_name, call)
+        runner = None
+        if stream is not None and is_linearizable(stream.config, call):
+            runner = self._runners.find(account.name, stream.name)
+            if runner is None or not runner.confirmation.may_begin():
+                stream = None
         if stream is None:
-            return False
+            return self._refuse_forwarded(account, source, reply)
         if reply is None:
             return True
         if requires_more(header):
@@ -708,13 +746,27 @@ class ApiService:
         else:
 
             def begin(finish: Callable[[], None]) -> None:
-                def read() -> None:
+                def read(may_read: bool = True) -> None:
                     finish()
-                    self._reads.send(account, stream, subject, reply, body)
+                    if not may_read:
+                        self._send(account, reply, b"", session_block(stream, body, NOT_LEADING))
+                    elif runner is not None:
+                        self._reads.send_linearizable(account, runner, subject, reply, body)
+                    else:
+                        self._reads.send(account, stream, subject, reply, body)
 
-                self._when_complete(account, stream.name, body, read)
+                ask = read if runner is None else partial(runner.confirmation.when_confirmed, read)
+                self._when_complete(account, stream.name, body, ask)
 
             self._deferring(source, len(body), begin)
+        return True
+
+    def _refuse_forwarded(self, account: Account, source: Source, reply: bytes | None) -> bool:
+        """Tell the client of another server that no stream answers its direct read. Returns False
+        for a client of this one, which is told that there are no responders."""
+        if not isinstance(source, ClientDocument) or reply is None:
+            return False
+        self._send(account, reply, b"", NOT_LEADING)
         return True
 
     def _send(self, account: Account, subject: bytes, payload: bytes, header: bytes = b"") -> None:

@@ -2,24 +2,59 @@
 
 A mirror may answer in the place of its origin. A read finds the messages that were published before
 it; the caller has it wait while the stream is being changed.
+
+A linearizable read is answered by the leader, which makes sure that it leads after the bytes were
+read (`confirmation`). Its messages are gathered before the first is sent, and a batch is gathered
+while the stream is held: all of it is that of one applied index.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final, final
 
-from headwater.jetstream.api.message_get import get_direct, get_direct_by_subject, get_last
+from headwater.base.sliced import SLICE_UNITS_MAX, Work
+from headwater.jetstream.api.message_get import (
+    NOT_LEADING,
+    UNREADABLE,
+    UNREPAIRED,
+    Replies,
+    Reply,
+    get_direct,
+    get_direct_by_subject,
+    get_last,
+    is_many,
+    session_block,
+)
 from headwater.jetstream.api.streams import StreamApi
-from headwater.jetstream.config.stream_config import ReadConsistency
+from headwater.jetstream.config.stream_config import (
+    ReadConsistency,
+    StreamConfig,
+    has_leases,
+)
+from headwater.jetstream.errors import ApiError
+from headwater.jetstream.proposal import Proposal
+from headwater.jetstream.records import Record
 from headwater.jetstream.streams.stream import Stream
 from headwater.server.core.accounts import Account
+from headwater.server.streams.confirmation import NOT_LED, SOLE, Confirmation
 from headwater.server.streams.copying.mirror_reads import MirrorReads
 from headwater.server.streams.many_replies import ManyReplies
+from headwater.server.streams.repair_waits import LOOK_S, LOOKS_MAX
+from headwater.server.streams.requests import Request
+from headwater.server.streams.runner import StreamRunner
 from headwater.server.streams.runners import StreamRunners
-from headwater.store.errors import DamagedMessageError
+from headwater.store.errors import DamagedMessageError, StoreError
 from headwater.subjects.grammar import FULL, STAR
 
 DIRECT_GET_SUBJECT: Final = b"$JS.API.DIRECT.GET."
+DIRECT: Final = "DIRECT"
+# The work of adding a message to those that are gathered.
+_GATHER_UNITS: Final = 8
+
+
+def is_linearizable(config: StreamConfig, call: str) -> bool:
+    """Whether a kind of direct read, which the stream allows, is a linearizable one."""
+    return call != DIRECT or config.read_consistency is ReadConsistency.STRONG
 
 
 @final
@@ -71,6 +106,13 @@ class DirectReads:
             for stream in streams.values()
         ):
             return None
+        confirmations = [
+            self.confirmation(account, stream.name)
+            for stream in streams.values()
+            if stream is not None and is_linearizable(stream.config, DIRECT)
+        ]
+        if not all(each.is_immediate and each.may_begin() for each in confirmations):
+            return None
         unanswered = [number for number, each in enumerate(asked) if streams[each[0]] is None]
         if unanswered:
             replies = [
@@ -82,6 +124,8 @@ class DirectReads:
             found = [get_last(stream, key) for name, _, key in asked if (stream := streams[name])]
         except DamagedMessageError:
             return None
+        if not all(each.holds() for each in confirmations):
+            return None
         if found:
             blocks, payloads = zip(*found, strict=True)
             broker.send_replies(account, replies, payloads, blocks)
@@ -92,27 +136,116 @@ class DirectReads:
         mirror may answer in its place."""
         api = self._apis.get(account.name)
         stream = None if api is None else api.account.streams.get(name)
-        if stream is not None and stream.config.read_consistency is ReadConsistency.DEFAULT:
-            stream = stream if call == "DIRECT" and stream.config.allow_direct else None
-        return self._mirrors.choose(account.name, name, stream) if call == "DIRECT" else stream
+        if stream is not None and not has_leases(stream.config):
+            stream = stream if call == DIRECT and stream.config.allow_direct else None
+        if call == DIRECT:
+            return self._mirrors.choose(account.name, name, stream)
+        # No mirror knows all that was acknowledged.
+        return None if stream is None or stream.config.mirror is not None else stream
+
+    def confirmation(self, account: Account, name: str) -> Confirmation:
+        """The way in which this server makes sure that it leads a stream, for gets that are
+        linearizable there."""
+        api = self._apis.get(account.name)
+        stream = None if api is None else api.account.streams.get(name)
+        if stream is None or not has_leases(stream.config):
+            return SOLE
+        runner = self._runners.find(account.name, name)
+        return NOT_LED if runner is None else runner.confirmation
 
     def send(
         self, account: Account, stream: Stream, subject: str, reply: bytes, body: bytes
     ) -> None:
         """Send the messages that a direct read asks for."""
+        begin = self._beginning(stream, subject, body, is_gathered=False)
+        self._send_all(account, stream, reply, begin(), begin)
+
+    def send_linearizable(
+        self, account: Account, runner: StreamRunner, subject: str, reply: bytes, body: bytes
+    ) -> None:
+        """Send the messages that a linearizable read asks for, or refuse it."""
+        stream, confirmation = runner.stream, runner.confirmation
+        begin = self._beginning(stream, subject, body, is_gathered=True)
+        refusal = session_block(stream, body, NOT_LEADING), b""
+
+        def begin_single() -> Replies:
+            return _confirmed(begin(), confirmation, refusal)
+
+        def send(replies: list[Reply] | None) -> None:
+            found = replies if replies is not None and confirmation.holds() else [refusal]
+            self._send_all(account, stream, reply, iter(found), None)
+
+        if not is_many(body):
+            self._send_all(account, stream, reply, begin_single(), begin_single)
+        else:
+            self._gather(runner, begin, send, LOOKS_MAX)
+
+    def _gather(
+        self,
+        runner: StreamRunner,
+        begin: Callable[[], Replies],
+        send: Callable[[list[Reply] | None], object],
+        looks: int,
+    ) -> None:
+        """Read all messages of a request while the stream is held, with nothing in flight, and send
+        them. A message that is to come from another server is waited for. None is sent if the
+        stream cannot be read any more."""
+        if self._runners.find(runner.account.name, runner.stream.name) is not runner:
+            send(None)
+            return
+
+        def again() -> None:
+            self._gather(runner, begin, send, looks - 1)
+
+        def gathering() -> Work[Proposal[Record] | None]:
+            found: list[Reply] = []
+            try:
+                for each in begin():
+                    if each is None:
+                        yield SLICE_UNITS_MAX
+                    else:
+                        found.append(each)
+                        yield _GATHER_UNITS
+            except DamagedMessageError:
+                if looks:
+                    self._runners.scheduler.call_later(LOOK_S, again)
+                    return None
+                found = [(UNREPAIRED, b"")]
+            except StoreError:
+                found = [(UNREADABLE, b"")]
+            send(found)
+            return None
+
+        def refuse(_: ApiError) -> None:
+            send(None)
+
+        runner.request(Request(gathering, refuse))
+
+    def _beginning(
+        self, stream: Stream, subject: str, body: bytes, is_gathered: bool
+    ) -> Callable[[], Replies]:
+        """A call that begins to read the messages of a request."""
         max_pending = self._runners.broker.buffers.max_pending
         if subject:
             key = subject.encode(errors="surrogateescape")
-            begin = partial(get_direct_by_subject, stream, key, body, max_pending)
-        else:
-            begin = partial(get_direct, stream, body, max_pending)
+            return partial(get_direct_by_subject, stream, key, body, max_pending)
+        return partial(get_direct, stream, body, max_pending, is_gathered)
+
+    def _send_all(
+        self,
+        account: Account,
+        stream: Stream,
+        reply: bytes,
+        replies: Replies,
+        begin: Callable[[], Replies] | None,
+    ) -> None:
         ManyReplies(
             self._runners.broker,
             self._runners.scheduler,
             self._runners.slices,
             account,
             reply,
-            begin(),
+            replies,
             lambda: self._is_there(account, stream),
             lambda: not self._runners.is_held(account.name, stream.name),
             begin,
@@ -122,3 +255,17 @@ class DirectReads:
         """Whether a stream has not been deleted meanwhile."""
         api = self._apis.get(account.name)
         return api is not None and api.account.streams.get(stream.name) is stream
+
+
+def _confirmed(replies: Replies, confirmation: Confirmation, refusal: Reply) -> Replies:
+    """The replies to a read, all of which are read before the leader makes sure that it leads."""
+    found: list[Reply] = []
+    for reply in replies:
+        if reply is None:
+            yield None
+        else:
+            found.append(reply)
+    if confirmation.holds():
+        yield from found
+    else:
+        yield refusal

@@ -53,6 +53,7 @@ from headwater.server.streams.backups.exchange import TransferServer
 from headwater.server.streams.backups.staging import Staging
 from headwater.server.streams.backups.transfers import Transfers
 from headwater.server.streams.consumer_runner import ConsumerRunner
+from headwater.server.streams.copying.mirror_reads import MirrorReads
 from headwater.server.streams.copying.room import CopyRoom
 from headwater.server.streams.facts import StreamFacts
 from headwater.server.streams.hosted_streams import HostedStreams
@@ -310,6 +311,11 @@ class StreamHost:
     def resources(self) -> Resources:
         """The storage that streams may use."""
         return self._limits.resources
+
+    @property
+    def mirrors(self) -> MirrorReads:
+        """The mirrors that answer for their origins."""
+        return self._copying.mirrors
 
     @property
     def store(self) -> Store:

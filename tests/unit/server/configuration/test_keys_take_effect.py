@@ -64,6 +64,8 @@ TABLES: Final[dict[str, Table]] = {
 # Keys that have no effect but on the replicas of streams: tests of clusters show it.
 NEEDS_A_CLUSTER: Final = {
     ("accounts {{ A {{ jetstream {{ {} }} }} }}", "cluster_traffic"),
+    ("jetstream {{ {} }}", "lease"),
+    ("jetstream {{ {} }}", "linearizable_reads"),
     ("jetstream {{ {} }}", "max_outstanding_catchup"),
     ("jetstream {{ {} }}", "unique_tag"),
     ("jetstream {{ limits {{ {} }} }}", "max_ha_assets"),

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from headwater.base.entropy import Entropy
 from headwater.jetstream.codec.errors import RecordError
+from headwater.jetstream.config.stream_config import ReadConsistency
 from headwater.jetstream.meta.assignments import StreamAssignment
 from headwater.jetstream.meta.codec import decode_record, encode_record
 from headwater.jetstream.meta.decisions import decide_describe, decide_repairs, decide_settle
@@ -189,6 +190,7 @@ class ClusterStreams:
             self._driver.is_alive,
             links,
             scheduler,
+            self.assigned.has_replica,
         )
 
     def _connect(self, host: StreamHost) -> None:
@@ -215,6 +217,12 @@ class ClusterStreams:
         notices.register(REFILL, self.comparison.ordered)
         host.staging.restored = self.adoption
         host.find_surroundings = self.requests.surroundings
+        host.mirrors.is_strong = self._is_strong
+
+    def _is_strong(self, account: str, name: str) -> bool:
+        """Whether the reads of a stream are linearizable, as its assignment says."""
+        there = self.meta.assignments.get(account, name)
+        return there is not None and there.config.read_consistency is ReadConsistency.STRONG
 
     def start(self) -> None:
         """Follow the assignments that this server knows, and report its streams and its usage."""

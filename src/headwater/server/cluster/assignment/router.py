@@ -15,7 +15,7 @@ from headwater.jetstream.api.documents import ErrorDocument, Response
 from headwater.jetstream.api.operation import Operation, Request
 from headwater.jetstream.api.router import find_operation
 from headwater.jetstream.api.streams import StreamApi
-from headwater.jetstream.config.stream_config import ReadConsistency, StreamConfig
+from headwater.jetstream.config.stream_config import ReadConsistency, StreamConfig, has_leases
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.meta.assignments import StreamAssignment
 from headwater.jetstream.meta.records import AnswerTo
@@ -38,6 +38,7 @@ from headwater.server.streams.api_service import (
     requires_more,
     split_payload,
 )
+from headwater.server.streams.direct_reads import is_linearizable
 from headwater.server.streams.routing import Call
 
 # A cluster without a leader says so after this time: an election may be under way.
@@ -53,6 +54,7 @@ TRIED_MAX: Final = 1_000
 TRIED_BYTES_MAX: Final = 16 * 1024
 
 _CREATE: Final = "STREAM.CREATE."
+_MSG_GET: Final = "STREAM.MSG.GET."
 _CONSUMER: Final = "CONSUMER."
 _PULL: Final = "CONSUMER.MSG.NEXT."
 _DIRECT_GET: Final = "DIRECT.GET."
@@ -83,6 +85,7 @@ class RequestRouter:
     __slots__ = (
         "_api",
         "_forwarded",
+        "_has_replica",
         "_is_alive",
         "_is_led_here",
         "_is_system",
@@ -110,7 +113,9 @@ class RequestRouter:
         is_alive: Callable[[str], bool],
         links: Links,
         scheduler: Scheduler,
+        has_replica: Callable[[StreamAssignment], bool],
     ) -> None:
+        """`has_replica` tells whether this server has a replica of a stream that can be read."""
         self._name = name
         self._api = api
         self._meta = meta
@@ -120,6 +125,7 @@ class RequestRouter:
         self._leader_of = leader_of
         self._is_led_here = is_led_here
         self._is_alive = is_alive
+        self._has_replica = has_replica
         self._links = links
         self._scheduler = scheduler
         self._waiting = 0
@@ -143,7 +149,7 @@ class RequestRouter:
         if stream_name is not None:
             there = self._meta.assignments.get(call.account.name, stream_name)
             if there is not None and _answers(there.config, name):
-                return self._to_stream(call, there, tries)
+                return self._read_or_pull(call, there, name, tries)
             # Without the stream, or without direct reads of it, only a mirror may answer.
             return name.startswith(_DIRECT_GET) and self._to_mirror(call, stream_name)
         found = find_operation(name)
@@ -161,7 +167,35 @@ class RequestRouter:
             code = error_codes.CONSUMER_OFFLINE if is_of_consumer else error_codes.STREAM_OFFLINE
             self._refuse(call, operation, ApiError.of(code))
             return True
+        if name.startswith(_MSG_GET) and has_leases(there.config) and not self._is_led(there):
+            self._refuse(call, operation, ApiError.of(error_codes.CLUSTER_NOT_AVAIL))
+            return True
         return self._to_stream(call, there, tries)
+
+    def _is_led(self, there: StreamAssignment) -> bool:
+        """Whether a stream has a leader, which serves if it is this server."""
+        leader = self._leader_of(there)
+        return bool(leader) and (leader != self._name or self._is_led_here(there))
+
+    def _read_or_pull(self, call: Call, there: StreamAssignment, name: str, tries: int) -> bool:
+        """Have a server of a stream answer a pull or a direct read. Returns whether another one
+        will."""
+        if name.startswith(_PULL):
+            return self._to_stream(call, there, tries)
+        if is_linearizable(there.config, name.partition(".")[0]):
+            return self._to_sure_leader(call, there)
+        is_weak = there.config.read_consistency is ReadConsistency.WEAK
+        if (is_weak or not self._leader_of(there)) and self._has_replica(there):
+            return False
+        return self._to_stream(call, there, tries)
+
+    def _to_sure_leader(self, call: Call, there: StreamAssignment) -> bool:
+        """Have the leader of a stream answer a linearizable read, if there is one. Returns whether
+        it was sent there; otherwise there are no responders, or this server answers."""
+        leader = self._leader_of(there)
+        if leader in ("", self._name) or not _is_of_client(call) or not self._is_alive(leader):
+            return False
+        return self._forward(leader, call)
 
     def _is_offline(self, there: StreamAssignment) -> bool:
         """Whether all servers of a stream are gone, of a cluster that has a leader."""
@@ -365,6 +399,9 @@ def _unattended_stream(name: str) -> str | None:
 
 def _answers(config: StreamConfig, name: str) -> bool:
     """Whether the leader of a stream answers a pull or a direct read."""
-    if name.startswith(_PULL) or config.read_consistency is not ReadConsistency.DEFAULT:
+    if name.startswith(_PULL):
         return True
+    if has_leases(config):
+        # No mirror knows all that was acknowledged.
+        return name.startswith(_DIRECT_GET) or config.mirror is None
     return name.startswith(_DIRECT_GET) and config.allow_direct

@@ -3,9 +3,10 @@
 A mirror answers once it has nearly all messages of its origin, and goes on when it falls behind, as
 in nats-server. One with `max_staleness` ceases to answer when it has not heard of its origin for
 that time, until it has what the origin had when it was heard of again. Which of the streams answers
-is left to chance.
+is left to chance. Nobody but its leader answers for an origin whose reads are linearizable.
 """
 
+from collections.abc import Callable
 from typing import Protocol, final
 
 from headwater.base.entropy import Entropy
@@ -31,11 +32,13 @@ class Mirror(Protocol):
 class MirrorReads:
     """The mirrors of a server that may answer for their origins, by account and origin."""
 
-    __slots__ = ("_by_origin", "_entropy")
+    __slots__ = ("_by_origin", "_entropy", "is_strong")
 
     def __init__(self, entropy: Entropy) -> None:
         self._entropy = entropy
         self._by_origin: dict[tuple[str, str], list[Mirror]] = {}
+        # Tells whether the reads of a stream of the cluster, by account and name, are linearizable.
+        self.is_strong: Callable[[str, str], bool] = lambda account, name: False
 
     def add(self, account: str, origin: str, mirror: Mirror) -> None:
         """Have a mirror answer for its origin, whenever it may."""
@@ -72,6 +75,8 @@ class MirrorReads:
 
     def _ready(self, account: str, name: str) -> list[Mirror]:
         mirrors = self._by_origin.get((account, name))
+        if mirrors and self.is_strong(account, name):
+            return []
         return [mirror for mirror in mirrors if mirror.answers_reads] if mirrors else []
 
 
