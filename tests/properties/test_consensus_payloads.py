@@ -11,7 +11,7 @@ from typing import Final
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.server.cluster.consensus.driver import BIRTH, DOUBTS, GREETING
+from headwater.server.cluster.consensus.notices import BIRTH, DOUBTS, GREETING
 from headwater.server.cluster.consensus.peers import Greeting, ServerFacts, encode_greeting
 from tests.kit.consensus_servers import ConsensusServers
 

@@ -3,7 +3,7 @@
 import pytest
 
 from headwater.raft.membership import membership_of
-from headwater.server.cluster.consensus.driver import BIRTH
+from headwater.server.cluster.consensus.notices import BIRTH
 from headwater.testing.disk import SimDisk
 from tests.kit.consensus_servers import ConsensusServers
 

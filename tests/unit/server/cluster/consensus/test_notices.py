@@ -3,8 +3,16 @@
 import pytest
 
 from headwater.base.errors import PeerError
-from headwater.server.cluster.consensus.driver import BIRTH, DOUBTS, GREETING, LEADERS
-from headwater.server.cluster.consensus.notices import DESCRIPTION, MEMBERS, USAGE, Notices
+from headwater.server.cluster.consensus.notices import (
+    BIRTH,
+    DESCRIPTION,
+    DOUBTS,
+    GREETING,
+    LEADERS,
+    MEMBERS,
+    USAGE,
+    Notices,
+)
 
 
 def test_a_notice_is_taken_by_the_part_of_its_kind() -> None:
