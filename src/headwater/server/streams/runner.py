@@ -158,7 +158,6 @@ class StreamRunner:
             self,
             runners.failed,
         )
-        # The way in which linearizable reads are confirmed; the only replica need not do it.
         self.confirmation = SOLE
         # There while clients reach the stream.
         self.subscriptions: LeaderSubscriptions | None = None

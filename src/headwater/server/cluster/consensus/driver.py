@@ -572,8 +572,7 @@ class ConsensusDriver:
         return self._groups.propose_membership(identity, target, self._clock.monotonic_ns())
 
     def transfer(self, identity: bytes, to: str) -> bool:
-        """Hand a group over to a member, or to the one that has most of the log. Returns whether it
-        can be done.
+        """Hand a group over to a member, or to the best one. Returns whether that is possible.
 
         Entries of this turn go first: the next leader has them, also those that nobody waits for.
         """
