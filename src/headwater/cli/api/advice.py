@@ -79,6 +79,8 @@ STREAM_ADVICE: Final = {
     10185: "The server is too old for this.",
     10202: "Another change of the cluster's servers is under way; try again.",
     10226: "Wait until it is done with: headwater cluster wait-healthy",
+    10901: "The message may be stored, or not. Publish it again under the same Nats-Msg-Id, "
+    "so that it is stored once.",
 }
 
 CONSUMER_ADVICE: Final = {

@@ -52,8 +52,9 @@ _ENTRY: Final = b"$KV."
 # Refusals for the content of a message: a bad request, or a rollup that is not allowed.
 _BAD_REQUEST: Final = 400
 _ROLLUP_FAILED: Final = 10111
-# Refusals that may pass: no leader, no quorum, still starting.
-_TEMPORARY: Final = frozenset({10008, 10009, 10076, 10163})
+# Answers that may be others later: no leader, no quorum in time, still starting. After some of them
+# a message may be stored, as after no answer.
+_TEMPORARY: Final = frozenset({10008, 10009, 10076, 10163, 10901})
 
 
 @final

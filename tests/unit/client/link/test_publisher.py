@@ -1,6 +1,7 @@
 """Publishing in bulk: every message acknowledged, every refusal told with its row and reason."""
 
 import itertools
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from headwater.client.link.publisher import (
     NotServedError,
     Publisher,
 )
+from tests.kit.link_peers import Responder
 from tests.kit.stream_servers import KINDS, Server
 
 STREAM = "LOG"
@@ -168,6 +170,24 @@ def test_an_ack_of_another_stream_is_a_refusal(server: Server, connection: Conne
     sent.subjects[2] = b"OTHER.a"
     with pytest.raises(MessageRefusedError, match=r"row 2 .*stream OTHER has stored it"):
         Publisher(connection, STREAM).publish(sent)
+
+
+@pytest.mark.parametrize("code", [10008, 10901])
+def test_messages_whose_quorum_is_silent_are_in_doubt(
+    server: Server, connection: Connection, code: int
+) -> None:
+    error = {"code": 503, "err_code": code, "description": "unknown"}
+    answer = json.dumps({"error": error, "stream": STREAM, "seq": 0}).encode()
+    publisher = Publisher(connection, STREAM)
+    with (
+        Responder(connection.login, f"{STREAM}.>", payload=answer),
+        pytest.raises(NotServedError, match="unknown"),
+    ):
+        publisher.publish(messages(3))
+    left = publisher.take_unacknowledged()
+    server.create_stream(STREAM)
+    publisher.publish(left)
+    assert payloads(server) == messages(3).payloads
 
 
 def test_a_subject_of_no_stream_may_have_one_later(server: Server, connection: Connection) -> None:
