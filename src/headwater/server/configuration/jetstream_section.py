@@ -40,6 +40,7 @@ _CIPHERS: Final = {
 }
 _NO_QUEUE: Final = "requests are answered in the order in which they are read, none is queued"
 _NO_EXTENSIONS: Final = "streams of other servers are not extended across leaf nodes"
+_STRONG: Final = "writes are replicated before they are acknowledged"
 _COMPACTED: Final = "the log of the meta group is kept short by itself"
 
 
@@ -233,30 +234,6 @@ def _put_positive_time(field: str) -> Handler:
     return handler
 
 
-def _eventual_max_tail(draft: Draft, key: str, node: Value) -> None:
-    """The lead of an eventual stream over its quorum: a number of messages, or a map."""
-    if not isinstance(node.value, dict):
-        draft.values["eventual_messages_max"] = _positive(key, node, _plain_integer(key, node))
-        return
-    section = draft.section()
-    section.read(node.value, EVENTUAL_MAX_TAIL)
-    draft.values.update(section.values)
-
-
-def _positive(key: str, node: Value, value: int) -> int:
-    if value <= 0:
-        raise Refusal(node, f"error parsing {key.lower()}: it must be positive")
-    return value
-
-
-def _tail_messages(draft: Draft, key: str, node: Value) -> None:
-    draft.values["eventual_messages_max"] = _positive(key, node, _plain_integer(key, node))
-
-
-def _tail_bytes(draft: Draft, key: str, node: Value) -> None:
-    draft.values["eventual_bytes_max"] = _positive(key, node, _size(node, key.lower()))
-
-
 def _linearizable_reads(draft: Draft, key: str, node: Value) -> None:
     name = string(node)
     try:
@@ -307,7 +284,7 @@ JETSTREAM: Final[Table] = table(
         _put_size("outstanding_catch_up_bytes_max", "max_outstanding_catchup"),
     ),
     ("ack_timeout", _ack_timeout),
-    ("eventual_max_tail", _eventual_max_tail),
+    ("eventual_max_tail", not_supported(_STRONG)),
     ("linearizable_reads", _linearizable_reads),
     ("lease", _put_positive_time("lease_ns")),
     ("extension_hint", not_supported(_NO_EXTENSIONS)),
@@ -323,10 +300,6 @@ LIMITS: Final[Table] = table(
     ("batch", _batch_limits),
 )
 
-EVENTUAL_MAX_TAIL: Final[Table] = table(
-    ("max_msgs", _tail_messages),
-    ("max_bytes", _tail_bytes),
-)
 
 BATCH_LIMITS: Final[Table] = table(
     ("max_inflight_per_stream", put("per_stream_max", integer)),

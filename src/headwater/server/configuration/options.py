@@ -187,9 +187,6 @@ class JetStreamOptions:
     # The time for which a strong publish waits for its quorum, unless its stream has one of its
     # own. Zero waits without end.
     ack_timeout_ns: int = 3 * NS_PER_S
-    # The messages and bytes that the leader of an eventual stream may be ahead of the quorum.
-    eventual_messages_max: int = 100_000
-    eventual_bytes_max: int = 64 * MIB
     # The way in which leaders make sure that they lead, before they answer a linearizable read.
     linearizable_reads: LinearizableReads = LinearizableReads.LEASE
     # The time that an entry of a stream with such reads keeps other servers from leading.

@@ -88,12 +88,12 @@ def attempts(options: Options) -> object:
 
 
 def attempts_to_a_member(options: Options) -> object:
-    """The attempts of a minute to reach a server that was heard of, and has gone."""
+    """The attempts of a minute to reach a server again that others had named, and has gone."""
     world = ClusterWorld()
     world.start("s2")
-    world.start("s3", "s2")
-    world.cut("s1", "s3")
     world.run("s1", options)
+    world.start("s3", "s2")
+    world.advance(1)
     world.stop("s3")
     world.advance(60)
     return sum("Error trying to connect" in line for line in world.logs["s1"])

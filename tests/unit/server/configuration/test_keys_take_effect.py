@@ -64,6 +64,7 @@ TABLES: Final[dict[str, Table]] = {
 # Keys that have no effect but on the replicas of streams: tests of clusters show it.
 NEEDS_A_CLUSTER: Final = {
     ("accounts {{ A {{ jetstream {{ {} }} }} }}", "cluster_traffic"),
+    ("jetstream {{ {} }}", "ack_timeout"),
     ("jetstream {{ {} }}", "lease"),
     ("jetstream {{ {} }}", "linearizable_reads"),
     ("jetstream {{ {} }}", "max_outstanding_catchup"),
