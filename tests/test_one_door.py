@@ -169,7 +169,7 @@ APPLY: Final = {
     },
     ENTRIES: {},
     STREAM_SET: {
-        "jetstream/group.py": "Group._apply_at_once Group._applying_all Group.apply_unawaited",
+        "jetstream/group.py": "Group._apply_some Group._applying_all Group.apply_unawaited",
         "server/streams/stream_set_runner.py": (
             "StreamSetRunner._carry_out StreamSetRunner.release"
         ),

@@ -86,8 +86,11 @@ class InMemory:
     def note_applied(self, index: int) -> None:
         """There are no files that could be behind."""
 
-    def cut(self, entry: Proposal[Record]) -> None:
+    def stalled(self) -> None:
         raise AssertionError("memory has room for every entry")
+
+    def failed(self) -> None:
+        raise AssertionError("memory does not fail")
 
     def retreat(self, index: int) -> None:
         self._proposed = self._begun = index
@@ -231,6 +234,9 @@ class HeldDriver(ConsumerDriver):
             self._due = None
 
     def application_failed(self, record: Record, error: StoreError) -> bool:
+        raise AssertionError(error)
+
+    def application_broken(self, proposal: Proposal[Record], error: StoreError) -> ApiError:
         raise AssertionError(error)
 
     def storing_failed(self, proposal: Proposal[Record], error: StoreError) -> ApiError:

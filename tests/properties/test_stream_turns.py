@@ -153,6 +153,9 @@ class Answers:
     def application_failed(self, record: Record, error: StoreError) -> bool:
         raise error
 
+    def application_broken(self, proposal: Proposal[Record], error: StoreError) -> ApiError:
+        raise error
+
     def storing_failed(self, proposal: Proposal[Record], error: StoreError) -> ApiError:
         raise error
 

@@ -23,6 +23,7 @@ from headwater.jetstream.codec.record_codec import RecordCodec
 from headwater.jetstream.consumers import codec
 from headwater.jetstream.consumers.records import CONSUMER_RECORDS
 from headwater.jetstream.records import Configured, Published, Purged, Record, Removed, Skipped
+from headwater.store.disk.format import encode_skip
 from headwater.store.disk.journal import encode_entries
 from headwater.store.log.file_log import FileLog
 from headwater.testing import seeds
@@ -305,10 +306,17 @@ def write_entries_singly(patch: pytest.MonkeyPatch) -> None:
 def skip_without_journal(patch: pytest.MonkeyPatch) -> None:
     skip = FileLog.skip
 
-    def skip_in_place(log: FileLog, count: int, timestamp_ns: int, **_: object) -> None:
-        skip(log, count, timestamp_ns)
+    def skip_in_place(
+        log: FileLog, count: int, timestamp_ns: int, header: bytes = b"", with_queue: bool = False
+    ) -> None:
+        skip(log, count, timestamp_ns, header)
 
     patch.setattr(FileLog, "skip", skip_in_place)
+
+
+def leave_no_header(patch: pytest.MonkeyPatch) -> None:
+    """Have a message that is not stored leave no trace of its id in a segment."""
+    patch.setattr("headwater.store.log.log_end.encode_skip", lambda *args: encode_skip(*args[:4]))
 
 
 def keep_sequences_of_half_a_batch(patch: pytest.MonkeyPatch) -> None:
@@ -322,6 +330,7 @@ def keep_sequences_of_half_a_batch(patch: pytest.MonkeyPatch) -> None:
 DEFENCES: Final[dict[Callable[[pytest.MonkeyPatch], None], float]] = {
     write_entries_singly: 0.8,
     skip_without_journal: 0.8,
+    leave_no_header: 0.35,
     keep_sequences_of_half_a_batch: 0.5,
 }
 

@@ -51,8 +51,12 @@ class Committer(Protocol[R]):
         """Note that all effects of an entry are in the log."""
         ...
 
-    def cut(self, entry: Proposal[R]) -> None:
-        """Forget the records that an entry does not have any more, and all entries behind it."""
+    def stalled(self) -> None:
+        """Note that a committed entry waits for room on the disk of this server."""
+        ...
+
+    def failed(self) -> None:
+        """Note that a committed entry cannot be stored here any more."""
         ...
 
     def retreat(self, index: int) -> None:
@@ -79,8 +83,11 @@ class Written:
     def note_applied(self, index: int) -> None:
         """Need not know what is applied: the files are the log."""
 
-    def cut(self, entry: Proposal[Record]) -> None:
-        """Have nothing to forget: the entry is written nowhere."""
+    def stalled(self) -> None:
+        """Never note this: an entry that finds no room is written nowhere, and is refused."""
+
+    def failed(self) -> None:
+        """Have nothing to note: the entry is written nowhere."""
 
     def retreat(self, index: int) -> None:
         """Have nothing to forget: every entry was committed when it was proposed."""
@@ -109,8 +116,11 @@ class Deferred:
     def note_applied(self, index: int) -> None:
         """Need not know what is applied: the files are the log."""
 
-    def cut(self, entry: Proposal[Record]) -> None:
-        """Have nothing to forget: the entry is written nowhere."""
+    def stalled(self) -> None:
+        """Never note this: an entry that finds no room is written nowhere, and is refused."""
+
+    def failed(self) -> None:
+        """Have nothing to note: the entry is written nowhere."""
 
     def retreat(self, index: int) -> None:
         """Have nothing to forget: every entry was committed when it was proposed."""
@@ -187,12 +197,11 @@ class Synced(Generic[R]):
         if not self._log.offline:
             self._log.applied_entry = index
 
-    def cut(self, entry: Proposal[R]) -> None:
-        """Write an entry once more, without the records that could not be stored: it replaces the
-        one of its index and all behind it."""
-        if not self._log.offline:
-            self._add(entry)
-            self._sync_wanted_soon()
+    def stalled(self) -> None:
+        """Have nothing to note: the entry is in the write-ahead file."""
+
+    def failed(self) -> None:
+        """Have nothing to note: the next start applies the entry."""
 
     def retreat(self, index: int) -> None:
         """Withdraw the entries behind an index from the next write."""
@@ -209,6 +218,10 @@ class ReplicatedLog(Protocol):
     def disown(self, place: int) -> None:
         """Have the entries from a place on withdrawn if this server, which ceases to lead, leads
         again before another one has."""
+        ...
+
+    def hand_over(self) -> None:
+        """Have another server lead soon, if that is possible."""
         ...
 
 
@@ -307,6 +320,8 @@ class Quorum:
 
         All entries of a place are withdrawn, and some of them may be before the index.
         """
+        # The oldest may be committed, and wait for room on the disk.
+        index = max(index, self.committed + 1)
         place = self._place_of(index)
         if place and not self._log.withdraw(place):
             return 0
@@ -330,8 +345,21 @@ class Quorum:
         if place:
             self._applied(place)
 
-    def cut(self, entry: Proposal[Record]) -> None:
-        """Report that a committed entry could not be stored: this replica lacks it."""
+    def entries_of(self, proposals: list[Proposal[Record]]) -> list[tuple[int, bytes]]:
+        """The entries of the replicated log, by place, of which these proposals are the rest."""
+        found: list[tuple[int, bytes]] = []
+        for place, last in self._unapplied:
+            of_place = [each.records for each in proposals if each.index <= last]
+            proposals = proposals[len(of_place) :]
+            found.append((place, b"".join(encode_entry(self._codec, each) for each in of_place)))
+        return found
+
+    def stalled(self) -> None:
+        """Have another server lead, which may have room."""
+        self._log.hand_over()
+
+    def failed(self) -> None:
+        """Report that a committed entry cannot be stored: this replica lacks it."""
         self._failed()
 
     def retreat(self, index: int) -> None:

@@ -11,6 +11,10 @@ nothing else depends on it. Each stream has a group, and the set of streams has 
 Entries are applied in the order of their indexes, each one wholly before the next. An application
 that takes long is made in slices: until its end the group is `is_applying`, and the machine must be
 neither read nor changed.
+
+An entry is applied wholly or not begun: its messages are written together before its first record
+is applied. If they cannot be, an entry that is nowhere else on a disk is refused, and one that is
+committed waits for room, with all behind it.
 """
 
 from collections import deque
@@ -38,13 +42,21 @@ class Machine(Protocol[R]):
         """Whether a record is the next to be applied, and nothing of it is."""
         ...
 
+    def store(self, records: Sequence[R]) -> None:
+        """Write the messages of an entry before any of its records is applied, which then needs
+        neither room nor disk for them. Raises StoreError without any change."""
+        ...
+
     def retreat(self, records: Sequence[R], proposals: Sequence[Proposal[R]]) -> None:
         """Forget the newest records that were queued, because they will never be applied, and
         whatever else their proposals have changed, oldest first."""
         ...
 
     def show_plain(self, records: Sequence[R]) -> bool:
-        """Apply records if that takes one step. Returns whether it did."""
+        """Apply records if that takes one step. Returns whether it did.
+
+        Raises StoreError, for one that was not stored before, without any change.
+        """
         ...
 
     def show_unqueued(self, record: R) -> bool:
@@ -79,9 +91,14 @@ class Driver(Protocol[R, E]):
         nevertheless, because its other effects follow when the disk works again."""
         ...
 
-    def storing_failed(self, proposal: Proposal[R], error: StoreError) -> E:
-        """Refuse the part of a proposal that the log could not store. Returns the refusal for the
-        entries behind it."""
+    def storing_failed(self, proposal: Proposal[R], error: StoreError) -> E | None:
+        """Report that the log could not store an entry, none of whose records is applied. Returns
+        the refusal for it and for those behind it; None if it is to wait for room."""
+        ...
+
+    def application_broken(self, proposal: Proposal[R], error: StoreError) -> E:
+        """Report that an entry cannot be finished of which records are applied. Returns the refusal
+        for those behind it: nothing more is applied here."""
         ...
 
 
@@ -107,6 +124,7 @@ class Group(Generic[R, E]):
         "applying",
         "committed",
         "in_flight",
+        "is_stalled",
         "proposed",
     )
 
@@ -123,7 +141,9 @@ class Group(Generic[R, E]):
         self.applied = applied
         # The proposal that is being applied in slices, and the rest of its application.
         self.applying: Proposal[R] | None = None
-        self._walk: Sliced[None] | None = None
+        self._walk: Sliced[StoreError | None] | None = None
+        # Whether the oldest entry is committed and waits for room on the disk.
+        self.is_stalled = False
         # Whether committed proposals are being applied: what a release proposes is left to that.
         self._is_advancing = False
 
@@ -176,28 +196,22 @@ class Group(Generic[R, E]):
         """
         self.proposed += 1
         self.committed = proposal.index = self.proposed
-        if len(proposal.records) == 1 and self._apply_unqueued(proposal):
-            self.applied = proposal.index
-            self._driver.release(proposal)
-            return
+        if len(proposal.records) == 1:
+            # Nearly every publish is such a record.
+            try:
+                is_applied = self._machine.show_unqueued(proposal.records[0])
+            except StoreError as error:
+                self._machine.append(proposal.records[0])
+                self._keep_or_refuse(proposal, error)
+                return
+            if is_applied:
+                self.applied = proposal.index
+                self._driver.release(proposal)
+                return
         for record in proposal.records:
             self._machine.append(record)
         self.in_flight.append(proposal)
         self._apply_committed()
-
-    def _apply_unqueued(self, proposal: Proposal[R]) -> bool:
-        """Apply the only record of a proposal without queueing it, if that takes one step.
-
-        Returns whether it did. Nearly every publish is such a record.
-        """
-        try:
-            return self._machine.show_unqueued(proposal.records[0])
-        except StoreError as error:
-            # The record was not queued; the proposal may have changed something else.
-            self._machine.retreat([], [proposal])
-            proposal.records = []
-            self._driver.storing_failed(proposal, error)
-            return True
 
     def apply_unawaited(self, records: Sequence[R]) -> None:
         """Apply an entry that is committed as soon as it is written, and has no effects.
@@ -248,6 +262,7 @@ class Group(Generic[R, E]):
         """Forget every proposal that is not applied, because none can be applied any more."""
         proposals = [*self.in_flight]
         self.in_flight.clear()
+        self.is_stalled = False
         self.proposed = self.committed = self.applied
         self._forget(proposals, error)
 
@@ -306,48 +321,87 @@ class Group(Generic[R, E]):
     def _apply_in_order(self) -> None:
         in_flight = self.in_flight
         while in_flight and self._walk is None and in_flight[0].index <= self.committed:
+            if self.is_stalled:
+                return
             proposal = in_flight.popleft()
-            if proposal.records and not self._apply_at_once(proposal):
-                walk = Sliced(self._applying_all(proposal))
-                if walk.do_some():
-                    self.applying, self._walk = proposal, walk
+            try:
+                if proposal.records and not self._apply_some(proposal):
                     return
-            self._release(proposal)
+            except StoreError as error:
+                self._keep_or_refuse(proposal, error)
+            else:
+                self._release(proposal)
 
-    def _apply_at_once(self, proposal: Proposal[R]) -> bool:
-        """Apply a proposal if that takes one step. Returns whether it did."""
-        try:
-            return self._machine.show_plain(proposal.records)
-        except StoreError as error:
-            stored = 0
-            while not self._machine.is_queued(proposal.records[stored]):
-                stored += 1
-            self._refuse_rest(proposal, stored, error)
+    def _apply_some(self, proposal: Proposal[R]) -> bool:
+        """Apply a proposal, or begin to. Returns whether it is applied. Raises StoreError if
+        nothing of it is, because the log could not store it."""
+        records = proposal.records
+        if len(records) > 1:
+            self._machine.store(records)
+        if self._machine.show_plain(records):
             return True
+        walk = Sliced(self._applying_all(proposal))
+        if walk.do_some():
+            self.applying, self._walk = proposal, walk
+            return False
+        if walk.result is not None:
+            raise walk.result
+        return True
 
-    def _applying_all(self, proposal: Proposal[R]) -> Work[None]:
+    def _applying_all(self, proposal: Proposal[R]) -> Work[StoreError | None]:
+        """Apply all records. Returns the error if the log could not store the first one."""
         for position, record in enumerate(proposal.records):
             try:
                 proposal.removed += yield from self._machine.applying(record)
             except StoreError as error:
-                if self._machine.is_queued(record):
-                    self._refuse_rest(proposal, position, error)
-                    return
-                if not self._driver.application_failed(record, error):
-                    proposal.failure = error
+                if not self._machine.is_queued(record):
+                    if not self._driver.application_failed(record, error):
+                        proposal.failure = error
+                elif position:
+                    self._break_off(proposal, position, error)
+                    return None
+                else:
+                    return error
+        return None
 
-    def _refuse_rest(self, proposal: Proposal[R], stored: int, error: StoreError) -> None:
-        """Keep the records of a proposal that are stored, and refuse everything behind them."""
+    def _break_off(self, proposal: Proposal[R], position: int, error: StoreError) -> None:
+        """Apply nothing more, because an entry cannot be finished."""
+        refusal = self._driver.application_broken(proposal, error)
         behind = [*self.in_flight]
         self.in_flight.clear()
-        self._unwritten.clear()
-        rest = [record for each in behind for record in each.records]
-        self._machine.retreat([*proposal.records[stored:], *rest], [proposal, *behind])
-        proposal.records = proposal.records[:stored]
         self.proposed = self.committed = proposal.index
+        self._forget(behind, refusal)
+        self._machine.retreat(proposal.records[position:], [proposal])
+
+    def _keep_or_refuse(self, proposal: Proposal[R], error: StoreError) -> None:
+        """Have an entry wait that the log could not store, or refuse it with all behind it."""
+        self.in_flight.appendleft(proposal)
         refusal = self._driver.storing_failed(proposal, error)
-        for each in behind:
-            self._driver.refuse(each, refusal)
+        if refusal is None:
+            # If the log has failed, nothing is in flight any more.
+            self.is_stalled = bool(self.in_flight)
+        elif self.in_flight:
+            refused = [*self.in_flight]
+            self.in_flight.clear()
+            self.proposed = self.committed = self.applied = proposal.index
+            self._forget(refused, refusal)
+
+    def take_stalled(self) -> list[Proposal[R]]:
+        """Forget the entries that wait for room, and those behind them, which are all committed:
+        they are to be proposed to another group. Returns their proposals, in order."""
+        if not self.is_stalled:
+            return []
+        stalled = [*self.in_flight]
+        self.in_flight.clear()
+        self.is_stalled = False
+        self._machine.retreat([record for each in stalled for record in each.records], stalled)
+        return stalled
+
+    def go_on(self) -> None:
+        """Apply the entry that has waited for room, and all that is committed behind it."""
+        if self.is_stalled:
+            self.is_stalled = False
+            self._apply_committed()
 
     def _release(self, proposal: Proposal[R]) -> None:
         self.applied = proposal.index

@@ -130,15 +130,6 @@ def test_the_files_of_a_log_that_has_failed_are_not_found_as_they_are(at: Fixtur
     assert at.log.applied_entry == 1
 
 
-def test_an_entry_that_is_cut_is_written_once_more_under_its_index(at: Fixture) -> None:
-    entry = at.entry(message(1), message(2))
-    at.synced.commit([entry], is_behind=False)
-    entry.records = entry.records[:1]
-    at.synced.cut(entry)
-    assert [index for index, _, _ in at.log.entries] == [1, 1]
-    assert len(decode_entry(RecordCodec(SEED), at.log.entries[1][2])) == 1
-
-
 def test_entries_that_are_not_written_are_withdrawn(at: Fixture) -> None:
     at.synced.commit([at.entry(message(1)), at.entry(message(2))], is_behind=False)
     at.synced.retreat(1)
@@ -155,6 +146,7 @@ class QuorumFixture:
         self.withdrawn: list[int] = []
         self.disowned: list[int] = []
         self.can_withdraw = True
+        self.handed_over = False
         self._last = 9
         self._index = 0
         log = cast(ReplicatedLog, self)
@@ -166,6 +158,9 @@ class QuorumFixture:
 
     def disown(self, place: int) -> None:
         self.disowned.append(place)
+
+    def hand_over(self) -> None:
+        self.handed_over = True
 
     def commit(self, count: int, is_proposed: bool = True) -> None:
         """Entries of one turn, which share a place."""
@@ -230,3 +225,34 @@ def test_a_disowned_entry_is_named_by_its_place(quorum: QuorumFixture) -> None:
     quorum.commit(1, is_proposed=False)
     quorum.committer.disown(4)
     assert quorum.disowned == [11]
+
+
+def test_what_is_committed_and_waits_for_room_is_not_withdrawn(quorum: QuorumFixture) -> None:
+    for count in (2, 1):
+        quorum.commit(count)
+    quorum.committer.place_committed(10)
+    assert quorum.committer.withdraw(1) == 3
+    assert quorum.withdrawn == [11]
+    quorum.commit(1, is_proposed=False)
+    assert quorum.committer.withdraw(2) == 3
+    assert quorum.withdrawn == [11]
+
+
+def test_the_rest_of_committed_entries_can_be_applied_by_their_places(
+    quorum: QuorumFixture,
+) -> None:
+    for count in (2, 1, 1):
+        quorum.commit(count)
+    quorum.committer.place_committed(11)
+    rest: list[Proposal[Record]] = [Proposal([Removed([number])]) for number in (2, 3)]
+    rest[0].index, rest[1].index = 2, 3
+    entries = quorum.committer.entries_of(rest)
+    assert [place for place, _ in entries] == [10, 11]
+    codec = RecordCodec(SEED)
+    found = [record for _, data in entries for record in decode_entry(codec, data)]
+    assert [record.sequences for record in found if isinstance(record, Removed)] == [[2], [3]]
+
+
+def test_another_server_is_to_lead_while_an_entry_waits_for_room(quorum: QuorumFixture) -> None:
+    quorum.committer.stalled()
+    assert quorum.handed_over

@@ -22,7 +22,11 @@ class Machine:
     def __init__(self) -> None:
         self.queued: list[Record] = []
         self.applied: list[Record] = []
+        # Errors of the application of a record, of the storing of an entry, and of one record.
         self.error: StoreError | None = None
+        self.full: StoreError | None = None
+        self.broken: Record | None = None
+        self.stored: list[list[Record]] = []
         self.forgotten: list[Record] = []
         self.undone: list[Proposal[Record]] = []
 
@@ -30,7 +34,12 @@ class Machine:
         self.queued.append(record)
 
     def is_queued(self, record: Record) -> bool:
-        return False
+        return self.full is not None or record is self.broken
+
+    def store(self, records: Sequence[Record]) -> None:
+        if self.full is not None:
+            raise self.full
+        self.stored.append([*records])
 
     def show_plain(self, records: Sequence[Record]) -> bool:
         return False
@@ -48,6 +57,8 @@ class Machine:
     def applying(self, record: Record) -> Work[int]:
         if self.error is not None:
             raise self.error
+        if self.full is not None or record is self.broken:
+            raise StoreError("the log has not stored it")
         if isinstance(record, Purged):
             for _ in range(2):
                 yield SLICE_UNITS_MAX
@@ -62,6 +73,7 @@ class Driver:
         self.released: list[Proposal[Record]] = []
         self.refused: list[Proposal[Record]] = []
         self.failures: list[StoreError] = []
+        self.refusal: ApiError | None = FAILED
 
     def release(self, proposal: Proposal[Record]) -> None:
         self.released.append(proposal)
@@ -73,7 +85,11 @@ class Driver:
         self.failures.append(error)
         return isinstance(record, Skipped)
 
-    def storing_failed(self, proposal: Proposal[Record], error: StoreError) -> ApiError:
+    def storing_failed(self, proposal: Proposal[Record], error: StoreError) -> ApiError | None:
+        self.failures.append(error)
+        return self.refusal
+
+    def application_broken(self, proposal: Proposal[Record], error: StoreError) -> ApiError:
         self.failures.append(error)
         return FAILED
 
@@ -324,3 +340,98 @@ def test_what_is_committed_cannot_be_withdrawn(at: Fixture) -> None:
     at.group.advance(1)
     with pytest.raises(InvariantViolation):
         at.group.withdraw(1, lambda _: False, FAILED)
+
+
+# --- entries that the log cannot store ------------------------------------------------------------
+
+
+def entry() -> tuple[Removed, Skipped]:
+    return removal(1), Skipped(1, b"s", b"", 1)
+
+
+def test_the_messages_of_an_entry_are_stored_before_its_first_record_is_applied(
+    at: Fixture,
+) -> None:
+    proposal = at.propose(*entry())
+    at.machine.full = StoreError("no room")
+    at.group.advance(1)
+    assert at.machine.applied == []
+    assert at.driver.refused == [proposal]
+    at.machine.full = None
+    again = at.propose(*entry())
+    at.group.advance(again.index)
+    assert at.machine.stored == [again.records]
+    assert at.machine.applied == again.records
+
+
+@pytest.mark.parametrize("records", [entry(), entry()[:1]], ids=["several", "one"])
+def test_an_entry_that_is_refused_takes_those_behind_it_along(
+    at: Fixture, records: tuple[Record, ...]
+) -> None:
+    proposals = [at.propose(*records), at.propose(*records), at.propose()]
+    at.machine.full = StoreError("no room")
+    at.group.advance(2)
+    assert at.driver.refused == proposals
+    assert at.machine.forgotten == [*records, *records]
+    assert (at.driver.released, at.machine.applied) == ([], [])
+    assert not at.group
+    at.machine.full = None
+    later = at.propose(*records)
+    at.group.advance(later.index)
+    assert at.driver.released == [later]
+
+
+@pytest.mark.parametrize("records", [entry(), entry()[:1]], ids=["several", "one"])
+def test_an_entry_that_is_committed_waits_for_room_and_is_applied_once(
+    at: Fixture, records: tuple[Record, ...]
+) -> None:
+    first, behind, open_ = at.propose(*records), at.propose(removal(7)), at.propose(removal(8))
+    at.machine.full, at.driver.refusal = StoreError("no room"), None
+    for _ in range(2):
+        at.group.advance(2)
+        at.group.go_on()
+    at.group.retreat(FAILED)
+    assert (at.driver.refused, at.driver.released) == ([open_], [])
+    assert at.group.is_stalled
+    at.machine.full = None
+    at.group.advance(2)
+    assert at.machine.applied == [], "it is tried again when there is room"
+    at.group.go_on()
+    assert at.driver.released == [first, behind]
+    assert at.machine.applied == [*records, *behind.records]
+    assert not at.group
+
+
+def test_an_entry_that_was_applied_in_one_step_waits_as_well(at: Fixture) -> None:
+    def fail(record: Record) -> bool:
+        raise StoreError("no room")
+
+    at.machine.full, at.driver.refusal = StoreError("no room"), None
+    at.machine.show_unqueued = fail  # type: ignore[method-assign]
+    proposal: Proposal[Record] = Proposal([removal(1)])
+    at.group.propose_committed(proposal)
+    assert at.machine.queued == proposal.records
+    assert at.group.is_stalled
+    at.machine.full = None
+    at.group.go_on()
+    assert at.driver.released == [proposal]
+
+
+def test_entries_that_wait_for_room_can_be_taken_to_another_group(at: Fixture) -> None:
+    stalled = [at.propose(removal(1)), at.propose(removal(2))]
+    assert at.group.take_stalled() == []
+    at.machine.full, at.driver.refusal = StoreError("no room"), None
+    at.group.advance(2)
+    assert at.group.take_stalled() == stalled
+    assert at.machine.forgotten == [each.records[0] for each in stalled]
+    assert not at.group
+    assert not at.group.is_stalled
+
+
+def test_an_entry_that_cannot_be_finished_ends_the_group(at: Fixture) -> None:
+    begun, behind = at.propose(removal(1), removal(2), removal(3)), at.propose(removal(4))
+    at.machine.broken = begun.records[1]
+    at.group.advance(2)
+    assert at.machine.applied == begun.records[:1]
+    assert at.machine.forgotten == begun.records[1:]
+    assert (at.driver.refused, at.driver.released) == ([behind], [begun])

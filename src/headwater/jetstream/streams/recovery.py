@@ -1,8 +1,8 @@
 """Recovery of a stream: the state that follows from a log that was just opened.
 
 Message ids, schedules and the effects of limits and roll-ups are stored nowhere else: they follow
-from the messages. Only the ids of removed messages are in the journal. A crash may also have left
-half an atomic batch.
+from the messages. Only the ids of removed messages are in the journal, and those of messages that
+were not stored. A crash may also have left half an atomic batch.
 
 A batch is written at once, but a crash can cut it anywhere. Its messages carry their number in the
 batch, and the last one a commit mark. So a batch was cut if the log ends with the beginning of one:
@@ -38,7 +38,7 @@ from headwater.jetstream.streams.removal import Removals
 from headwater.jetstream.streams.schedules.scheduling import Scheduling
 from headwater.store.errors import DamagedMessageError, OfflineError
 from headwater.store.log.file_log import FileLog
-from headwater.store.log.message_log import ALL_SUBJECTS, MessageBatch, MessageLog, StoredMessage
+from headwater.store.log.message_log import ALL_SUBJECTS, MessageBatch, MessageLog
 from headwater.store.recovery.cuts import cut_unfinished
 from headwater.store.recovery.redo import apply_entries
 from headwater.wire.headers import value_of
@@ -91,6 +91,8 @@ def remove_unfinished_batch(log: MessageLog) -> None:
     unfinished = unfinished_batch(log)
     if not unfinished:
         return
+    for sequence in unfinished:
+        log.passed.pop(sequence, None)
     if isinstance(log, FileLog) and unfinished[0] == log.last_sequence and not log.has_entries:
         # No client was told of its sequences.
         cut_unfinished(log, unfinished[-1] - 1)
@@ -146,6 +148,11 @@ def find_ids(log: MessageLog, dedupe: DedupeWindow, now_ns: int) -> None:
         for message_id, sequence, timestamp_ns in removed_ids.decode(entry.body)
         if now_ns - timestamp_ns < window_ns
     }
+    for sequence, (header, timestamp_ns) in log.passed.items():
+        # The entry of the journal came after the record, and may be missing.
+        message_id = id_in(header)
+        if message_id and now_ns - timestamp_ns < window_ns:
+            found[sequence] = message_id, timestamp_ns
     first = log.first_sequence_at(now_ns - window_ns) if window_ns > 0 else 0
     for batch in _batches_from(log, first):
         for position, header in enumerate(batch.headers):
@@ -199,28 +206,37 @@ def _have_refilled(log: MessageLog, error: DamagedMessageError) -> None:
 
 
 def unfinished_batch(log: MessageLog) -> list[int]:
-    """The messages of a batch that a crash has cut off; usually none."""
-    last = log.index.last_message(log.last_sequence)
+    """The sequences of a batch that a crash has cut off; usually none."""
+    last = max(log.index.last_message(log.last_sequence), max(log.passed, default=0))
     if not last or not _is_end(log, last):
         return []
-    message = log.get(last)
-    if message is None or value_of(message.header, names.BATCH_COMMIT):
+    found = _header_at(log, last)
+    if found is None or value_of(found[0], names.BATCH_COMMIT):
         return []
-    batch_id, moment_ns = value_of(message.header, names.BATCH_ID), message.timestamp_ns
-    found: list[int] = []
-    while message is not None and _number_in(message) > 0:
-        is_of_batch = value_of(message.header, names.BATCH_ID) == batch_id
-        if not is_of_batch or message.timestamp_ns != moment_ns:
+    batch_id, moment_ns = value_of(found[0], names.BATCH_ID), found[1]
+    sequences: list[int] = []
+    while found is not None and (number := _number_in(found[0])) > 0:
+        header, timestamp_ns = found
+        if value_of(header, names.BATCH_ID) != batch_id or timestamp_ns != moment_ns:
             return []
-        found.append(message.sequence)
-        if _number_in(message) == 1:
-            is_copy = len(found) == 1 and value_of(message.header, names.SCHEDULER)
-            return [] if is_copy else found
-        before = log.get(message.sequence - 1)
-        if before is None or _number_in(before) != _number_in(message) - 1:
+        sequences.append(last)
+        if number == 1:
+            is_copy = len(sequences) == 1 and value_of(header, names.SCHEDULER)
+            return [] if is_copy else sequences
+        last -= 1
+        found = _header_at(log, last)
+        if found is None or _number_in(found[0]) != number - 1:
             return []
-        message = before
     return []
+
+
+def _header_at(log: MessageLog, sequence: int) -> tuple[bytes, int] | None:
+    """The header and the time of the message that took a sequence, stored or not."""
+    passed = log.passed.get(sequence)
+    if passed is not None:
+        return passed
+    message = log.get(sequence)
+    return None if message is None else (message.header, message.timestamp_ns)
 
 
 def _is_end(log: MessageLog, sequence: int) -> bool:
@@ -229,9 +245,9 @@ def _is_end(log: MessageLog, sequence: int) -> bool:
     return following > log.last_sequence or following in log.lost
 
 
-def _number_in(message: StoredMessage) -> int:
-    """The number of a message in its batch; 0 if it is not part of one."""
-    if not message.header or not value_of(message.header, names.BATCH_ID):
+def _number_in(header: bytes) -> int:
+    """The number of a message in its batch by its header; 0 if it is not part of one."""
+    if not header or not value_of(header, names.BATCH_ID):
         return 0
-    value = value_of(message.header, names.BATCH_SEQUENCE) or b""
+    value = value_of(header, names.BATCH_SEQUENCE) or b""
     return int(value) if value.isdigit() and len(value) < len(str(1 << 64)) else 0

@@ -11,7 +11,7 @@ the same records have the same dump.
 A stream knows no socket, timer or client; replies and messages to send are returned as values.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Final, final
 
@@ -59,12 +59,16 @@ from headwater.jetstream.streams.schedules.due import DueWork
 from headwater.jetstream.streams.schedules.scheduling import Scheduling
 from headwater.jetstream.streams.view import StreamView
 from headwater.store.disk.journal import as_ranges
+from headwater.store.log.batch_records import encode_behind
 from headwater.store.log.message_log import (
     ALL_SUBJECTS,
     DiskFullError,
+    EncodedMessages,
     MessageLog,
     OfflineError,
+    Passed,
     StoreError,
+    Upcoming,
 )
 
 SEQUENCE_MAX: Final = (1 << 64) - 1
@@ -250,6 +254,39 @@ class Stream(StreamView):
         self.host.update_usage(self)
         return True
 
+    def store(self, records: Sequence[Record]) -> None:
+        """Write the messages of an entry in one write, before its first record is applied.
+
+        Sequences behind those that a purge or a long skip gives out are left to their own records.
+        Raises StoreError without any change.
+        """
+        self.log.write_together(self._upcoming(records))
+
+    def _upcoming(self, records: Sequence[Record]) -> Iterator[Upcoming]:
+        """The sequences that records give out, as the log is to hold them."""
+        next_sequence = self.log.index.next_sequence
+        for record in records:
+            if isinstance(record, Published):
+                if record.first_sequence != next_sequence:
+                    return
+                yield self._encoded(record)
+                next_sequence = record.last_sequence + 1
+            elif isinstance(record, Skipped):
+                count = record.first_sequence - next_sequence + 1
+                if count < 1 or not self.log.skipped_positions(count):
+                    return
+                yield Passed(next_sequence, count, record.timestamp_ns, record.header)
+                next_sequence = record.first_sequence + 1
+            elif isinstance(record, Purged) and record.before > next_sequence:
+                return
+
+    def _encoded(self, record: Published) -> EncodedMessages:
+        """The records of messages as the log will hold them."""
+        encoded, seed = record.encoded, self.log.record_seed
+        if encoded is None or encoded.seed != seed:
+            encoded = encode_behind(record.first_sequence, record.batch, seed, b"")
+        return encoded
+
     def show_unqueued(self, record: Record) -> bool:
         """Apply a record that was not queued if it only makes messages visible.
 
@@ -362,12 +399,13 @@ class Stream(StreamView):
         next_sequence = self.log.index.next_sequence
         if record.subject and record.first_sequence != next_sequence:
             self._refuse_misplaced()
-        last_id = id_in(record.header)
-        entry = (last_id, record.first_sequence, record.timestamp_ns)
-        ids = [removed_ids.encode([entry])] if last_id else []
         count = record.first_sequence - next_sequence + 1
         check(count > 0, "a record gives out sequences that are free")
-        self.log.skip(count, record.timestamp_ns, entries=ids)
+        self.log.skip(count, record.timestamp_ns, record.header)
+        if last_id := id_in(record.header):
+            # Until the journal has it, it is found in the header that the message has left.
+            entry = (last_id, record.first_sequence, record.timestamp_ns)
+            self.log.write_entries([removed_ids.encode([entry])])
         if self.positions.is_waiting:
             self.positions.stored()
         self.dedupe.note_messages([record.header], record.first_sequence, [record.timestamp_ns])
@@ -512,6 +550,7 @@ class Stream(StreamView):
         if with_ids:
             # Ids are found before messages are removed, because an id outlives its message.
             recovery.find_ids(log, self.dedupe, now_ns)
+        log.passed.clear()
         self.positions.recover(index_names_of(self.config), is_exact)
         consumed = self.consumers.recover()
         with suppress(StoreError):

@@ -10,7 +10,7 @@ behind it wait.
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import final
+from typing import Final, final
 
 from headwater.jetstream.codec.errors import RecordError
 from headwater.jetstream.codec.log_entries import decode_entry
@@ -24,8 +24,11 @@ from headwater.jetstream.streams.stream import Stream
 from headwater.runtime.environment import Scheduler
 from headwater.server.core.slice_turns import SliceTurns
 from headwater.server.streams.awaited_reads import AwaitedReads
-from headwater.store.errors import StoreError
+from headwater.store.errors import DiskFullError, StoreError
 from headwater.store.log.file_log import FileLog
+
+# Entries that come while another one waits for room are kept up to so many bytes.
+STALLED_BYTES_MAX: Final = 64 * 1024 * 1024
 
 
 def note_applied(stream: Stream, place: int) -> None:
@@ -46,7 +49,8 @@ class StreamFollower:
 
     `applied` is called with the place of the last applied entry after an application that took
     several turns; `reconfigured` with the configuration that the stream had before; `failed` with
-    the reason when the stream cannot be written any more.
+    the reason when the stream cannot be written any more. `when_room` has a function called once
+    when there is room on a disk that was full: an entry that found none waits for that.
     """
 
     __slots__ = (
@@ -55,13 +59,16 @@ class StreamFollower:
         "_config",
         "_failed",
         "_group",
+        "_is_ended",
         "_is_stopped",
         "_is_working",
         "_places",
         "_reconfigured",
         "_slices",
+        "_stalled_bytes",
         "_stream",
         "_waiting",
+        "_when_room",
         "place",
         "reads",
     )
@@ -75,6 +82,7 @@ class StreamFollower:
         applied: Callable[[int], object],
         reconfigured: Callable[[StreamConfig], object],
         failed: Callable[[str], object],
+        when_room: Callable[[Callable[[], object]], object],
     ) -> None:
         """`place` is that of the last entry of the replicated log whose effects the stream has."""
         self._stream = stream
@@ -84,13 +92,16 @@ class StreamFollower:
         self._applied = applied
         self._reconfigured = reconfigured
         self._failed = failed
+        self._when_room = when_room
         self._codec = RecordCodec(stream.log.record_seed)
         self._group: Group[Record, ApiError] = Group(stream, self)
         # The places of the entries that the group has, in order.
         self._places: deque[int] = deque()
         self._config = stream.config
         self._is_working = False
-        self._is_stopped = False
+        self._is_stopped = self._is_ended = False
+        # The bytes of the entries that have come since one has waited for room.
+        self._stalled_bytes = 0
         self.place = place
         # Reads of sessions that have seen more than this replica has.
         self.reads = AwaitedReads(scheduler)
@@ -125,6 +136,10 @@ class StreamFollower:
         group = self._group
         for place, data in entries:
             records = self._decode(place, data)
+            if group.is_stalled:
+                self._stalled_bytes += len(data)
+                if self._stalled_bytes > STALLED_BYTES_MAX:
+                    self._stop("the disk has no room, and too many entries wait for some")
             if self._is_stopped:
                 break
             self._places.append(place)
@@ -134,11 +149,23 @@ class StreamFollower:
                 group.advance(proposal.index)
             else:
                 group.propose_committed(proposal)
-        if group.is_applying and not self._is_working:
+        self._work_if_long()
+        return self.place
+
+    def _work_if_long(self) -> None:
+        """Go on with a long application in slices."""
+        if self._group.is_applying and not self._is_working:
             self._is_working = True
             self._stream.log.is_held = True
             self._slices.add(self._work_on)
-        return self.place
+
+    def _go_on(self) -> None:
+        """Apply the entries that have waited for room."""
+        if not (self._is_stopped or self._is_ended):
+            self._stalled_bytes = 0
+            self._group.go_on()
+            self._work_if_long()
+            self._applied(self.place)
 
     def _decode(self, place: int, data: bytes) -> list[Record]:
         """The records of an entry. Bytes that are no records end the work of this replica."""
@@ -199,8 +226,15 @@ class StreamFollower:
         self._stop(str(error))
         return False
 
-    def storing_failed(self, proposal: Proposal[Record], error: StoreError) -> ApiError:
-        """Stop: a committed entry could not be stored."""
+    def storing_failed(self, proposal: Proposal[Record], error: StoreError) -> ApiError | None:
+        """Have a committed entry wait for room; stop if the disk has failed."""
+        if isinstance(error, DiskFullError):
+            self._when_room(self._go_on)
+            return None
+        return self.application_broken(proposal, error)
+
+    def application_broken(self, proposal: Proposal[Record], error: StoreError) -> ApiError:
+        """Stop: a committed entry cannot be stored as a whole."""
         self._stop(str(error))
         return ApiError(500, 0, str(error))
 
@@ -218,4 +252,5 @@ class StreamFollower:
         self.reads.answer_all()
         self._look()
         self._is_working = False
+        self._is_ended = True
         self._group.break_cycles()

@@ -15,7 +15,7 @@ from headwater.jetstream.advisories import Action
 from headwater.jetstream.committers import Quorum
 from headwater.jetstream.config.stream_config import StreamConfig
 from headwater.jetstream.proposal import Close, Proposal, StreamAnnounced
-from headwater.jetstream.records import StreamCreated, StreamSetRecord
+from headwater.jetstream.records import Record, StreamCreated, StreamSetRecord
 from headwater.jetstream.snapshots.writer import SnapshotWriter
 from headwater.jetstream.streams.stream import Stream
 from headwater.raft.storage import BIRTH_INDEX
@@ -48,9 +48,10 @@ class ReplicaPlace:
         """Have the replica serve clients."""
         return self._streams.lead(self._account, stream, quorum)
 
-    def step_down(self, runner: StreamRunner) -> None:
-        """Have the replica serve clients no more."""
-        self._streams.step_down(runner)
+    def step_down(self, runner: StreamRunner) -> list[Proposal[Record]]:
+        """Have the replica serve clients no more. Returns the committed entries that are not
+        applied."""
+        return self._streams.step_down(runner)
 
     def reconfigured(self, stream: Stream, old: StreamConfig) -> None:
         """Follow a replica with another configuration than `old`."""
@@ -210,14 +211,16 @@ class HostedStreams:
         runner = self._runners.find(account, name)
         return None if runner is None else self._copies.get(runner)
 
-    def _step_down(self, runner: StreamRunner) -> None:
-        """Have a stream that another server leads accept nothing here any more."""
+    def _step_down(self, runner: StreamRunner) -> list[Proposal[Record]]:
+        """Have a stream that another server leads accept nothing here any more. Returns the
+        committed entries that are not applied."""
         self._copy_no_more(runner)
         self._runners.pop(runner.account.name, runner.stream.name)
         if runner.subscriptions is not None:
             runner.subscriptions.close()
-        runner.step_down()
+        stalled = runner.step_down()
         runner.end(with_stream=False)
+        return stalled
 
     # --- replicas ------------------------------------------------------------------------------
 
@@ -234,10 +237,12 @@ class HostedStreams:
         self._runners.elections.stream_led(runner.account, stream)
         return runner
 
-    def step_down(self, runner: StreamRunner) -> None:
-        """Have a replica serve clients no more."""
-        self._step_down(runner)
+    def step_down(self, runner: StreamRunner) -> list[Proposal[Record]]:
+        """Have a replica serve clients no more. Returns the committed entries that are not
+        applied."""
+        stalled = self._step_down(runner)
         self._runners.elections.stream_left(runner.account, runner.stream)
+        return stalled
 
     def followed(self, account: JetStreamAccount, stream: Stream, old: StreamConfig) -> None:
         """Have account and store follow a replica with another configuration than `old`."""

@@ -15,7 +15,8 @@ from headwater.base.invariants import check
 from headwater.jetstream.codec.record_codec import RecordCodec
 from headwater.jetstream.committers import Quorum
 from headwater.jetstream.config.stream_config import StreamConfig, has_leases
-from headwater.jetstream.records import Skipped
+from headwater.jetstream.proposal import Proposal
+from headwater.jetstream.records import Record, Skipped
 from headwater.jetstream.snapshots.chunks import SnapshotError
 from headwater.jetstream.snapshots.reader import SnapshotReader
 from headwater.jetstream.snapshots.writer import SnapshotWriter, read_header
@@ -72,6 +73,10 @@ class Consensus(Protocol):
         """The linearizable reads of the groups of the server."""
         ...
 
+    def transfer(self, identity: bytes, to: str) -> bool:
+        """Hand a group over to a member, or to the best one. Returns whether that is possible."""
+        ...
+
     def remove_group(self, identity: bytes) -> None:
         """Cease to take part in a group, and forget its log."""
         ...
@@ -88,8 +93,9 @@ class Place(Protocol):
         """Have the replica serve clients."""
         ...
 
-    def step_down(self, runner: StreamRunner) -> None:
-        """Have the replica serve clients no more."""
+    def step_down(self, runner: StreamRunner) -> list[Proposal[Record]]:
+        """Have the replica serve clients no more. Returns the committed entries that are not
+        applied."""
         ...
 
     def reconfigured(self, stream: Stream, old: StreamConfig) -> None:
@@ -290,6 +296,7 @@ class StreamReplica:
             self._applied,
             lambda old: self._place.reconfigured(self.stream, old),
             self._failed,
+            self._runners.when_room,
         )
         self._runners.followers[self.account, self.stream.name] = follower
         return follower
@@ -511,9 +518,20 @@ class StreamReplica:
         """Follow from now on."""
         assert self.runner is not None
         runner, self.runner = self.runner, None
-        self._place.step_down(runner)
-        self.quorum = None
+        quorum, self.quorum = self.quorum, None
+        stalled = self._place.step_down(runner)
         self.follower = self._new_follower()
+        if stalled and quorum is not None:
+            # They are committed, and nobody tells of them again.
+            self.applied_index = self.follower.apply(quorum.entries_of(stalled))
+
+    def hand_over(self) -> None:
+        """Have another server lead soon, because this one has no room for an entry."""
+        self._runners.scheduler.call_soon(self._hand_over)
+
+    def _hand_over(self) -> None:
+        if self.runner is not None and self.consensus is not None:
+            self.consensus.transfer(self.identity, "")
 
     def retire(self, reason: str) -> None:
         """Take no part in the group until the next start, and keep log and files."""

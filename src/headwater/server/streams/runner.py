@@ -39,12 +39,10 @@ from headwater.jetstream.streams.publishing.incoming import Incoming
 from headwater.jetstream.streams.stream import Stream
 from headwater.runtime.environment import Scheduler
 from headwater.server.core.accounts import Account
-from headwater.server.core.broker import Broker
 from headwater.server.core.client import Inlet
 from headwater.server.core.ingest import Ingest, Room, RoomLimits, size_of
 from headwater.server.core.slice_turns import SliceTurns
 from headwater.server.streams.ack_waits import AckTimers, AckWaits
-from headwater.server.streams.advisories import Advisories
 from headwater.server.streams.awaited_reads import AwaitedReads
 from headwater.server.streams.confirmation import SOLE
 from headwater.server.streams.consumer_runner import ConsumerRunner
@@ -52,23 +50,22 @@ from headwater.server.streams.due_times import DueTimes
 from headwater.server.streams.election_listener import ElectionListener
 from headwater.server.streams.excess_refusals import ExcessRefusals
 from headwater.server.streams.leader_subscriptions import LeaderSubscriptions
+from headwater.server.streams.publish_replies import UNKNOWN, Parts, PublishReplies
 from headwater.server.streams.requests import Request, refuse_nothing
 from headwater.server.streams.storage.disk_watch import DiskWatch
-from headwater.store.errors import DiskFullError, StoreError
+from headwater.store.errors import DiskFullError, OfflineError, StoreError
+from headwater.store.log.file_log import FileLog
 from headwater.store.store import SyncMode
 
 Step: TypeAlias = Incoming | Request
 
-# The answers to publishes and requests that may have an effect, or not.
-UNKNOWN: Final = ApiError.of(error_codes.PUBLISH_STATUS_UNKNOWN)
+# The answer to requests that may have an effect, or not.
 _NOT_AVAILABLE: Final = ApiError.of(error_codes.CLUSTER_NOT_AVAIL)
 
 
-class Runners(Protocol):
+class Runners(Parts, Protocol):
     """The parts of a server that its streams share."""
 
-    broker: Broker
-    advisories: Advisories
     elections: ElectionListener
     scheduler: Scheduler
     slices: SliceTurns
@@ -113,6 +110,7 @@ class StreamRunner:
         "_is_deposed",
         "_is_working",
         "_reconfigured",
+        "_replies",
         "_requests",
         "_room",
         "_runners",
@@ -175,6 +173,7 @@ class StreamRunner:
         # The request that is being decided in slices, and the rest of that work.
         self._deciding: tuple[Request, Sliced[Proposal[Record] | None]] | None = None
         self._excess = ExcessRefusals(runners, account, stream)
+        self._replies = PublishReplies(runners, account, stream)
         # The change of a consumer in flight: until it is applied, consumers take no step.
         self._changing: Proposal[Record] | None = None
         # Whether long work is under way in slices.
@@ -219,7 +218,7 @@ class StreamRunner:
                 return
         if not stream.log.is_writable:
             # A duplicate is refused too: the message that it repeats may never become durable.
-            self._send(stream.publishing.refuse(incoming, self._failure()))
+            self._replies.send(stream.publishing.refuse(incoming, self._failure()))
             return
         self.propose(stream.publishing.decide(incoming, self._runners.now_ns()), incoming)
 
@@ -235,7 +234,7 @@ class StreamRunner:
 
         # In front of the steps that wait already: they came later.
         self._undecided.appendleft(others)
-        self._hold_room(others)
+        self._room.hold(len(others), size_of(others))
         self._undecided.appendleft(Request(preparing, refuse_nothing, lambda: True))
         self._decide_waiting()
 
@@ -250,12 +249,9 @@ class StreamRunner:
         """Have a step wait behind all others."""
         self._undecided.append(step)
         if isinstance(step, Incoming):
-            self._hold_room(step)
+            self._room.hold(len(step), size_of(step))
             if self._ack_waits is not None:
                 self._ack_waits.begin(step)
-
-    def _hold_room(self, incoming: Incoming) -> None:
-        self._room.hold(len(incoming), size_of(incoming))
 
     def _can_decide(self, step: Step) -> bool:
         """Whether a step can be decided by the state that the stream has now."""
@@ -382,6 +378,7 @@ class StreamRunner:
         """Count the publishes of a proposal no more: they are answered."""
         if proposal.held_messages:
             self._room.hold(-proposal.held_messages, -proposal.held_bytes)
+            proposal.held_messages = 0
             if self._ack_waits is not None:
                 self._ack_waits.end(proposal)
 
@@ -390,9 +387,13 @@ class StreamRunner:
         # A log that has failed meanwhile may not have been part of the commit.
         self.give_up()
         group = self._group
-        # An entry that was cut is not proposed any more.
+        # A log that has failed has given up entries that are committed.
         group.advance(min(self._committer.committed, group.proposed))
-        if group.is_applying and not self._is_working:
+        self._go_on_behind()
+
+    def _go_on_behind(self) -> None:
+        """Go on with long work in slices, and with the steps that waited for an entry."""
+        if self._group.is_applying and not self._is_working:
             self._hold()
         self._decide_waiting()
 
@@ -425,7 +426,7 @@ class StreamRunner:
             self.reads.advance(stream.visible_sequence)
         if proposal.records and stream.consumers.by_name:
             self._deliver(proposal)
-        self._send(proposal)
+        self._replies.send(proposal)
         if proposal.effects:
             self._carry_out_effects(proposal)
         if proposal.outcome is not None:
@@ -471,24 +472,6 @@ class StreamRunner:
                 self.consumers.published(record.batch.subjects)
         if self.stream.consumers.has_news:
             self.consumers.tell_events()
-
-    def _send(self, proposal: Proposal[Record]) -> None:
-        broker = self._runners.broker
-        for subject, header, body in proposal.republished:
-            broker.send(self.account, subject, None, body, header)
-        subjects = proposal.reply_subjects
-        if len(subjects) == 1:
-            broker.send_reply(self.account, subjects[0], proposal.replies[0])
-        elif subjects:
-            broker.send_replies(self.account, subjects, proposal.replies)
-        if proposal.abandoned:
-            self._tell_abandoned(proposal)
-
-    def _tell_abandoned(self, proposal: Proposal[Record]) -> None:
-        for batch_id, reason in proposal.abandoned:
-            self._runners.advisories.batch_abandoned(
-                self.account, self.stream.name, batch_id, reason
-            )
 
     def _carry_out_effects(self, proposal: Proposal[Record]) -> None:
         if self.consumers.flush() is not None and proposal.failure is None:
@@ -620,17 +603,30 @@ class StreamRunner:
 
     # --- the disk ------------------------------------------------------------------------------
 
-    def storing_failed(self, proposal: Proposal[Record], error: StoreError) -> ApiError:
-        """Refuse the part of a proposal that the log could not store. Returns the refusal for the
-        entries behind it."""
-        if not isinstance(error, DiskFullError):
-            self._runners.failed(str(error))
-        proposal.failure = error
-        failure = self._failure()
-        answer = self.stream.publishing.acks.refusal(failure)
-        proposal.refuse_after(self.stream.log.last_sequence, answer)
-        self._committer.cut(proposal)
+    def storing_failed(self, proposal: Proposal[Record], error: StoreError) -> ApiError | None:
+        """Returns the refusal for an entry that the log could not store, and for those behind it;
+        None if it is to wait for room: a committed entry is not taken back."""
+        if isinstance(error, DiskFullError) and self._committer.commits_later:
+            self._committer.stalled()
+            return None
+        return self._fail(proposal, error)
+
+    def application_broken(self, proposal: Proposal[Record], error: StoreError) -> ApiError:
+        """Take the log offline in the middle of an entry that cannot be finished. Returns the
+        refusal for the entries behind it."""
+        log = self.stream.log
+        if isinstance(log, FileLog):
+            log.go_offline(str(error))
+        failure = self._fail(proposal, OfflineError(str(error)))
+        proposal.refuse_after(log.last_sequence, self.stream.publishing.acks.refusal(failure))
         return failure
+
+    def _fail(self, proposal: Proposal[Record], error: StoreError) -> ApiError:
+        proposal.failure = error
+        if not isinstance(error, DiskFullError):
+            self._committer.failed()
+            self._runners.failed(str(error))
+        return self._failure()
 
     def refuse_unwritten(self, is_final: bool) -> None:
         """Refuse the proposals that are not committed if they have messages; in the end, all.
@@ -657,9 +653,11 @@ class StreamRunner:
 
     def go_on(self) -> None:
         """Do the work that had to wait for room on the disk."""
+        self._group.go_on()
         self.consumers.flush()
         self.consumers.tell_events()
         self._runners.note_due(self)
+        self._go_on_behind()
 
     def give_up(self) -> None:
         """Refuse everything that waits if the log has failed."""
@@ -672,7 +670,7 @@ class StreamRunner:
         applying = self._group.give_up_application()
         if applying is not None and applying.has_messages:
             # Its messages are stored, also if the messages that they replace are not removed.
-            self._send(applying)
+            self._replies.send(applying)
             if applying.outcome is not None:
                 applying.outcome.refused(error)
         elif applying is not None:
@@ -709,6 +707,10 @@ class StreamRunner:
             self._group.withdraw(first, lambda each: each.outlasts_withdrawal, UNKNOWN)
             if entries := self._group.ready().entries:
                 self._committer.commit(entries, is_behind=True)
+        # These are committed, and nobody knows when there is room for them.
+        for proposal in (stalled := [*self._group.in_flight] if self._group.is_stalled else []):
+            self._end_wait(proposal)
+        self._replies.answer_unknown(stalled)
         self._refuse_waiting_publishes(UNKNOWN)
         self.consumers.tell_events()
         self._runners.note_due(self)
@@ -720,24 +722,21 @@ class StreamRunner:
             step = self._undecided.popleft()
             if isinstance(step, Incoming):
                 self._room.hold(-len(step), -size_of(step))
-                self._send(self.stream.publishing.refuse(step, error))
+                self._replies.send(self.stream.publishing.refuse(step, error))
             else:
                 self._undecided.append(step)
 
     def _answer_deposed(self) -> None:
-        """Answer the publishes that the next leader may commit, or not."""
+        """Answer the publishes that the next leader may commit, or that wait for room here."""
         if self._ack_waits is not None and self._ack_waits.disown():
-            answer = self.stream.publishing.acks.refusal(UNKNOWN)
-            for proposal in self._group.uncommitted:
-                subjects = proposal.reply_subjects
-                self._runners.broker.send_replies(self.account, subjects, [answer] * len(subjects))
+            self._replies.answer_unknown([*self._group.in_flight])
             self._refuse_waiting_publishes(UNKNOWN)
 
-    def step_down(self) -> None:
+    def step_down(self) -> list[Proposal[Record]]:
         """Cease to work, because another server leads the stream from now on.
 
-        Entries that are committed are applied to their end. Requests whose entries are not get no
-        answer.
+        Entries that are committed are applied to their end, apart from those that wait for room on
+        the disk: these are returned. Requests whose entries are not committed get no answer.
         """
         if self._deciding is not None:
             self._deciding[1].give_up()
@@ -752,9 +751,11 @@ class StreamRunner:
         self._changing = self._due = None
         self.stream.log.is_held = False
         self._group.retreat(_NOT_AVAILABLE)
+        stalled = self._group.take_stalled()
         self.stream.publishing.drop_batches()
         self.consumers.rest_all()
         self.reads.answer_all()
+        return stalled
 
     def refuse(self, proposal: Proposal[Record], error: ApiError) -> None:
         """Answer a proposal whose records will never be applied."""
@@ -766,16 +767,15 @@ class StreamRunner:
             if not self._is_working:
                 self.consumers.release()
         self._end_wait(proposal)
-        if proposal.reply_subjects:
-            answers = [self.stream.publishing.acks.refusal(error)] * len(proposal.reply_subjects)
-            self._runners.broker.send_replies(self.account, proposal.reply_subjects, answers)
+        self._replies.refuse(proposal, error)
         if proposal.outcome is not None:
             proposal.outcome.refused(error)
         # Batches are gone, whether or not other messages are stored.
-        self._tell_abandoned(proposal)
+        self._replies.tell_abandoned(proposal)
         for effect in proposal.effects:
             if isinstance(effect, Answered):
-                effect.refuse(_NOT_AVAILABLE if error is UNKNOWN else error)
+                failure = proposal.failure or error
+                effect.refuse(_NOT_AVAILABLE if failure is UNKNOWN else failure)
 
     def give_up_work(self) -> None:
         """Give up long work, because the stream is about to be deleted; its log and consumers are

@@ -114,6 +114,8 @@ class StreamRunners:
         # The consensus groups, on a server of a cluster, and the part that announces elections.
         self.groups: GroupDriver | None = None
         self.elections: ElectionListener = NoElections()
+        # Functions to be called when there is room on the disk.
+        self._waiting_for_room: list[Callable[[], object]] = []
         # Whether a commit of entries that nobody waits for is planned.
         self._is_commit_planned = False
         # A commit that is wanted after the stop is not made beside the loop.
@@ -245,8 +247,15 @@ class StreamRunners:
         if reason:
             self._log.info(f"JetStream: there is room on the disk again; it had {reason}")
         self._driver.room_found()
+        waiting, self._waiting_for_room = self._waiting_for_room, []
+        for go_on in waiting:
+            go_on()
         for runner in [*self._by_key.values()]:
             runner.go_on()
+
+    def when_room(self, go_on: Callable[[], object]) -> None:
+        """Call a function, once, when there is room on a disk that is full."""
+        self._waiting_for_room.append(go_on)
 
     @property
     def is_busy(self) -> bool:

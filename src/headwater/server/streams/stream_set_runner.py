@@ -192,6 +192,11 @@ class StreamSetRunner:
         check(False, "a record of the set of streams is applied in memory")
         raise error
 
+    def application_broken(self, proposal: Proposal[StreamSetRecord], error: StoreError) -> Refusal:
+        """Never called: no disk is touched when a record is applied."""
+        check(False, "a record of the set of streams is applied in memory")
+        raise error
+
     def storing_failed(self, proposal: Proposal[StreamSetRecord], error: StoreError) -> Refusal:
         """Never called: no disk is touched when a record is applied."""
         check(False, "a record of the set of streams is applied in memory")

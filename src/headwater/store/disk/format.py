@@ -40,7 +40,9 @@ sequence is given out twice. In segments of version 1 the checksum is begun with
 file instead; they are read, and not appended to.
 
 Skipped sequences are a record too: its sequence is the first one skipped, its payload a u64 count.
-So a segment without records says what the last sequence was, by its header or by a skip. An erased
+So a segment without records says what the last sequence was, by its header or by a skip. A message
+that takes a sequence and is not stored leaves its header block in the record: its id is known, and
+so is its place in a batch, until the journal says the same or the batch is complete. An erased
 message leaves a sound record of the length it had, with nothing in it but its sequence and time.
 
 Journal file: everything that is not a message, in the order it happened.
@@ -306,9 +308,13 @@ def encode_message_with_expiry(
     return _framed(fixed + subject + header + payload, seed)
 
 
-def encode_skip(sequence: int, count: int, timestamp_ns: int, seed: int = 0) -> bytes:
-    """`count` sequences from `sequence` on that no message has."""
-    return _framed(_RECORD.pack(sequence, timestamp_ns, 0, SKIP, 0) + _COUNT.pack(count), seed)
+def encode_skip(
+    sequence: int, count: int, timestamp_ns: int, seed: int = 0, header: bytes = b""
+) -> bytes:
+    """`count` sequences from `sequence` on that no message has; the last one was taken by a message
+    with that header."""
+    fixed = _RECORD.pack(sequence, timestamp_ns, 0, SKIP, len(header))
+    return _framed(fixed + header + _COUNT.pack(count), seed)
 
 
 def encode_erased(sequence: int, timestamp_ns: int, length: int, seed: int = 0) -> bytes:

@@ -23,6 +23,7 @@ as they were too, and the log goes on when there is room; until then messages ca
     LogJournal         the journal, and what of it the disk has
     LogWriteAhead      the log's part in the server's write-ahead file
     Durability         what is on the disk, and syncs
+    LogEnd             sequences that are given out, and segments that begin
     Losses             messages that cannot be read
     EmptiedSegments    files of segments in which no message is left
     Checkpoints, Compactions, JournalRewrites, FileChecks
@@ -31,23 +32,21 @@ as they were too, and the log goes on when there is room; until then messages ca
 All else runs on one thread. A part holds only parts above it in this list, and none holds the log.
 """
 
-from collections.abc import Sequence
-from typing import Final, final
+from collections.abc import Iterable, Sequence
+from typing import final
 
 from headwater.base.columns import Numbers
 from headwater.base.emptying import Container
 from headwater.base.entropy import Entropy
 from headwater.base.invariants import check
 from headwater.base.sliced import Work, at_once
-from headwater.store.disk.filesystem import FileSystem, NoRoomError
+from headwater.store.disk.filesystem import FileSystem
 from headwater.store.disk.findings import Findings
 from headwater.store.disk.format import (
     ERASED,
-    HEADER_BYTES,
     Record,
     StreamFile,
     decode_records,
-    encode_skip,
     seed_of_stream,
 )
 from headwater.store.disk.journal import (
@@ -61,7 +60,7 @@ from headwater.store.disk.journal import (
 )
 from headwater.store.disk.room import Room
 from headwater.store.disk.segment import READ_BYTES, START_BYTES, SegmentFile
-from headwater.store.errors import DiskFullError, StoreError
+from headwater.store.errors import StoreError
 from headwater.store.index.log_index import LogIndex
 from headwater.store.index.segment_index import SegmentIndex
 from headwater.store.log.availability import CLOSED, Availability
@@ -78,6 +77,7 @@ from headwater.store.log.durability import Durability
 from headwater.store.log.emptied_segments import EmptiedSegments
 from headwater.store.log.file_checks import FileChecks
 from headwater.store.log.journal_rewrites import JournalRewrites
+from headwater.store.log.log_end import SKIPPED_IN_PLACE_MAX, LogEnd
 from headwater.store.log.log_folder import LogFolder
 from headwater.store.log.log_journal import LogJournal
 from headwater.store.log.log_write_ahead import LogWriteAhead
@@ -90,17 +90,13 @@ from headwater.store.log.message_log import (
     MessageBatch,
     MessageLog,
     StoredMessage,
+    Upcoming,
 )
 from headwater.store.log.recovered import Recovered
 from headwater.store.log.segments import NO_OFFSET, SEGMENT_BYTES_MAX, LogSegments
 from headwater.store.log.stream_file import StreamFileWriter
 from headwater.store.upkeep.journal_rewriting import JournalRewriting
 from headwater.store.upkeep.log_sync import LogSync
-
-# A log that defers its writes keeps no more than this in memory.
-WAITING_BYTES_MAX: Final = 1024 * 1024
-# Sequences without messages cost memory like messages up to here; more begin a new segment.
-SKIPPED_IN_PLACE_MAX: Final = 65_536
 
 
 @final
@@ -124,6 +120,7 @@ class FileLog(MessageLog):
         recovered = recovered or Recovered()
         self.entries = recovered.entries
         self.expiries.extend(recovered.expiries)
+        self.passed = recovered.passed
         self.lost = recovered.lost
         self._journal_sequence = recovered.journal_sequence
         # Whether messages are being removed, some at a time.
@@ -147,7 +144,10 @@ class FileLog(MessageLog):
         self.segments = LogSegments(place, state, index, self.expiries, segments, segment_bytes_max)
         caller_bytes = size_of_entries((entry.kind, entry.body) for entry in recovered.entries)
         self.journal = LogJournal(state, index, journal, caller_bytes)
-        self.durability = Durability(state, index, self.segments, self.journal, ahead)
+        written = (state, index, self.segments, self.journal)
+        self.durability = Durability(*written, ahead)
+        self.end = LogEnd(*written, self.durability, self._stream_file, self.record_seed)
+        self._written = self.end.written
         self.losses = Losses(index, self.journal, self.durability, recovered.findings, self.lost)
         self.checkpoints = Checkpoints(
             place,
@@ -373,99 +373,65 @@ class FileLog(MessageLog):
 
     def append(self, batch: Batch) -> int:
         """Store messages: one buffer, one write."""
+        first = self.index.next_sequence
+        if self._written:
+            self._count_written(first, batch)
+            return first
         state = self.availability
         if state.offline or state.room.is_full:
-            state.check_writable()
-        first = self.index.next_sequence
+            self.end.check_writable()
         data, lengths = encode_batch(first, batch, self.record_seed)
         self._append_records(first, data, lengths, batch)
         return first
 
     def append_encoded(self, batch: Batch, encoded: EncodedMessages) -> None:
         """Store messages whose records were encoded for this log and the next sequence."""
-        self.availability.check_writable()
         first = self.index.next_sequence
+        if self._written:
+            self._count_written(first, batch)
+            return
+        self.end.check_writable()
         check(
             encoded.first_sequence == first and encoded.seed == self.record_seed,
             "a batch was encoded for this log and the next sequence",
         )
         self._append_records(first, encoded.data[encoded.begin :], encoded.lengths, batch)
 
+    def write_together(self, parts: Iterable[Upcoming]) -> None:
+        """Write what the next calls store, in one write."""
+        upcoming = [*parts]
+        if upcoming:
+            self.end.write_together(upcoming)
+
     def _append_records(self, first: int, data: bytes, lengths: Numbers, batch: Batch) -> None:
         try:
             self._stream_file.reserve(first + len(lengths) - 1)
             offset = self.segments.append(data)
             if offset == NO_OFFSET:
-                offset = self._append_to_next(data)
+                offset = self.end.append_to_next(data)
         except OSError as error:
-            raise self.availability.failed("append", error) from error
+            offset = self.end.append_with_reserve(first + len(lengths) - 1, data, error)
+        if self.segments.waiting_bytes:
+            self.end.flush_if_many()
+        self._count(first, offset, data, lengths, batch)
+
+    def _count_written(self, first: int, batch: Batch) -> None:
+        self._count(*self.end.take_written(first), batch)
+
+    def _count(self, first: int, offset: int, data: bytes, lengths: Numbers, batch: Batch) -> None:
+        """Have the index, and all that is counted by message, know messages that are written."""
         sizes = message_sizes(batch, lengths)
         self.index.append(offset, lengths, batch.subjects, batch.timestamps_ns, sizes)
         if self.index.tally is not None:
             self.index.tally.store(data, lengths)
         if batch.expiries_ns:
             self.note_expiries(first, batch.expiries_ns)
-        if self.segments.waiting_bytes >= WAITING_BYTES_MAX:
-            self.segments.flush()
-
-    def _append_to_next(self, data: bytes) -> int:
-        """Append records to a new segment. Returns their offset."""
-        self._roll()
-        return self.segments.append(data)
 
     def skip(
-        self,
-        count: int,
-        timestamp_ns: int,
-        entries: Sequence[tuple[int, bytes]] = (),
-        with_queue: bool = False,
+        self, count: int, timestamp_ns: int, header: bytes = b"", with_queue: bool = False
     ) -> None:
-        """Give out sequences without messages.
-
-        With entries of the caller, or with the queue of the journal, it is one change: a crash
-        leaves both or neither.
-        """
-        self.availability.check_writable()
-        last = self.index.last_sequence + count
-        try:
-            self._stream_file.reserve(last)
-            if count > SKIPPED_IN_PLACE_MAX or entries or with_queue:
-                self._skip_as_journalled(last, timestamp_ns, entries, with_queue)
-            else:
-                self._skip_in_place(count, timestamp_ns)
-        except OSError as error:
-            raise self.availability.failed("skip", error) from error
-
-    def _skip_as_journalled(
-        self,
-        last: int,
-        timestamp_ns: int,
-        entries: Sequence[tuple[int, bytes]],
-        with_queue: bool,
-    ) -> None:
-        """Skip sequences after the journal has said so: there is no way back then."""
-        count = last - self.index.last_sequence
-        self.segments.flush()
-        skipped = (DELETED, encode_ranges([(self.index.next_sequence, last)]))
-        try:
-            self.journal.write_with_callers([skipped], entries, with_queue, at_once=True)
-        except DiskFullError as error:
-            if not with_queue:
-                raise
-            raise self.availability.broken("skip", error) from error
-        try:
-            if count > SKIPPED_IN_PLACE_MAX:
-                self._jump(last + 1)
-            else:
-                self._skip_in_place(count, timestamp_ns)
-        except NoRoomError as error:
-            raise self.availability.broken("skip", error) from error
-
-    def _skip_in_place(self, count: int, timestamp_ns: int) -> None:
-        data = encode_skip(self.index.next_sequence, count, timestamp_ns, self.record_seed)
-        if self.segments.append(data) == NO_OFFSET:
-            self._append_to_next(data)
-        self.index.skip(count, timestamp_ns)
+        """Give out sequences without messages."""
+        self.end.skip(count, timestamp_ns, header, with_queue)
 
     def skipped_positions(self, count: int) -> int:
         """The number of positions of the index that a skip takes; a long one begins a segment."""
@@ -581,7 +547,7 @@ class FileLog(MessageLog):
     def close(self) -> None:
         """Make everything durable and release the files."""
         try:
-            if not self.availability.offline and not self.is_deleting:
+            if not (self.availability.offline or self.is_deleting or self._written):
                 self.checkpoints.write_now()
         finally:
             self.release()
@@ -628,39 +594,10 @@ class FileLog(MessageLog):
         try:
             self.journal.must_write((LOST, encode_ranges([(first, last_sequence)])))
             self.journal.sync()
-            self._jump(last_sequence + 1)
+            self.end.jump(last_sequence + 1)
         except OSError as error:
             raise self.availability.broken("going on after a crash", error) from error
         self.lost.add(first, last_sequence)
-
-    def _jump(self, next_sequence: int) -> None:
-        """Go on at a later sequence, in a segment that begins there."""
-        self.segments.flush()
-        # The journal says why there is no segment of the sequences in between.
-        self.journal.write_queue()
-        self._seal_last()
-        self.index.cut(next_sequence)
-        self.segments.begin_segment()
-
-    def _roll(self) -> None:
-        """Seal the last segment and begin another one."""
-        self.segments.flush()
-        last = self.segments.last
-        if last.size == HEADER_BYTES:
-            self.segments.replace_empty(last)
-        else:
-            self._seal_last()
-            self.segments.begin_segment()
-
-    def _seal_last(self) -> None:
-        """Seal the last segment, if it is not sealed."""
-        segment = self.segments.last
-        if segment.sealed:
-            return
-        # A footer is only believed because what it speaks of is on the disk.
-        segment.sync()
-        self.durability.secure_caller_entries()
-        self.segments.seal(self.index.segments[-1])
 
     def drop_empty_segments(self) -> None:
         """Remove files of segments in which no message is left, some of them, between two changes.

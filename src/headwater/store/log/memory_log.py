@@ -1,6 +1,6 @@
 """A log in memory: the same answers as a log on disk, until the process ends."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate, compress
 from operator import add, sub
 from typing import Final, final
@@ -19,6 +19,7 @@ from headwater.store.log.message_log import (
     MessageBatch,
     MessageLog,
     StoredMessage,
+    Upcoming,
 )
 from headwater.store.upkeep.log_sync import LogSync
 
@@ -102,12 +103,11 @@ class MemoryLog(MessageLog):
         )
         self.append(batch)
 
+    def write_together(self, parts: Iterable[Upcoming]) -> None:
+        """Write nothing: there is no disk."""
+
     def skip(
-        self,
-        count: int,
-        timestamp_ns: int,
-        entries: Sequence[tuple[int, bytes]] = (),
-        with_queue: bool = False,
+        self, count: int, timestamp_ns: int, header: bytes = b"", with_queue: bool = False
     ) -> None:
         """Give out sequences without messages."""
         if count > self._segment_messages_max:

@@ -7,9 +7,9 @@ to each kind (`headwater.store.log.file_log`, `headwater.store.log.memory_log`).
 
 from abc import ABC, abstractmethod
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import compress
-from typing import Final, final
+from typing import Final, NamedTuple, TypeAlias, final
 
 from headwater.base.columns import MessageColumns, Numbers, StoredColumns
 from headwater.base.emptying import Container
@@ -40,8 +40,10 @@ __all__ = [
     "MessageBatch",
     "MessageLog",
     "OfflineError",
+    "Passed",
     "StoreError",
     "StoredMessage",
+    "Upcoming",
 ]
 
 ALL_SUBJECTS: Final = b">"
@@ -162,6 +164,20 @@ class EncodedMessages:
         self.seed = seed
 
 
+class Passed(NamedTuple):
+    """Sequences that are given out without messages. `header` is that of a message which takes one
+    of them and is not stored."""
+
+    first_sequence: int
+    sequences: int
+    timestamp_ns: int
+    header: bytes = b""
+
+
+# Sequences that are about to be given out.
+Upcoming: TypeAlias = EncodedMessages | Passed
+
+
 class MessageLog(ABC):
     """The log of one stream, on disk or in memory."""
 
@@ -174,6 +190,9 @@ class MessageLog(ABC):
         self.lost = RangeSet()
         # The callers' entries in the journal when the log was opened, in order.
         self.entries: list[Entry] = []
+        # The sequences behind the checkpoint, when the log was opened, that messages took which
+        # were not stored, each with header and time.
+        self.passed: dict[int, tuple[bytes, int]] = {}
         # Entries of the write-ahead file that are to be applied again after a crash, in order: the
         # index of each, the last sequence that it follows, and its bytes.
         self.entries_to_apply: list[tuple[int, int, bytes]] = []
@@ -254,17 +273,19 @@ class MessageLog(ABC):
         them, or none and an error."""
 
     @abstractmethod
+    def write_together(self, parts: Iterable[Upcoming]) -> None:
+        """Write what the next calls of `append`, `append_encoded` and `skip` store, in that order:
+        all of it, or none and an error. These calls then need no room and no disk."""
+
+    @abstractmethod
     def skip(
-        self,
-        count: int,
-        timestamp_ns: int,
-        entries: Sequence[tuple[int, bytes]] = (),
-        with_queue: bool = False,
+        self, count: int, timestamp_ns: int, header: bytes = b"", with_queue: bool = False
     ) -> None:
         """Give out sequences without messages.
 
-        With entries of the caller, or with the queue of the journal, it is one change: a crash
-        leaves both or neither.
+        `header` is that of a message which takes the sequence and is not stored; a log that is
+        opened again tells it. With the queue of the journal it is one change: a crash leaves both
+        or neither.
         """
 
     @abstractmethod

@@ -17,6 +17,8 @@ class Recovered:
     entries: list[Entry] = field(default_factory=list)
     # Sequences of messages that expire, and when.
     expiries: list[tuple[int, int]] = field(default_factory=list)
+    # Sequences behind the checkpoint of messages that were not stored, with header and time.
+    passed: dict[int, tuple[bytes, int]] = field(default_factory=dict)
     # The segment and the sequence with which the checkpoint ends; 0 without one.
     checkpoint_segment: int = 0
     checkpoint_sequence: int = 0

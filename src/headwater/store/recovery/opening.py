@@ -11,8 +11,6 @@ from headwater.store.disk.format import (
     HEADER_BYTES,
     IDENTITY_BYTES,
     JOURNAL_MAGIC,
-    MESSAGE,
-    MESSAGE_WITH_EXPIRY,
     Entry,
     FileHeader,
     FormatError,
@@ -42,12 +40,12 @@ from headwater.store.disk.unfinished import SUCCESSOR_SUFFIX
 from headwater.store.disk.wal import Extent
 from headwater.store.index.log_index import Footer, LogIndex, SegmentIndex, decode_footer
 from headwater.store.index.ranges import RangeSet
-from headwater.store.log.batch_records import message_size
 from headwater.store.log.file_log import FileLog
 from headwater.store.log.message_log import OfflineError, StoreError
 from headwater.store.log.recovered import Recovered
 from headwater.store.log.segments import SEGMENT_BYTES_MAX
 from headwater.store.recovery.cuts import finish_truncation
+from headwater.store.recovery.gathering import Gathered, Passed, Replayed
 from headwater.store.recovery.recovery import cut_tail, deletions_in, scan_records
 from headwater.store.upkeep.checkpoint import (
     CHECKPOINT_FILE,
@@ -228,6 +226,7 @@ class _Opening:
         # The log's last sequence when the last entry was written; 0 without one.
         self.journal_sequence = 0
         self.expiries: list[tuple[int, int]] = []
+        self.passed: Passed = {}
         self.segments: dict[int, SegmentFile] = {}
         # A cut of the log's end that the journal does not say is done, and whether to make it
         # again.
@@ -261,6 +260,7 @@ class _Opening:
             self.lost,
             self.entries,
             self.expiries,
+            self.passed,
             self.checkpoint_segment,
             self.checkpoint_sequence,
             self.journal_sequence,
@@ -360,7 +360,7 @@ class _Opening:
         self.checkpoint_sequence = index.last_sequence
         self.expiries += checkpoint.expiries
         self.segments[segment.first_sequence] = segment
-        replayed = _Replayed(index)
+        replayed = Replayed(index, self.passed)
         segment.sealed = last.sealed or segment.read_footer() is not None
         data = segment.file.read(0, segment.size)
         start, next_sequence = last.covered_bytes, index.next_sequence
@@ -406,7 +406,7 @@ class _Opening:
     def _load_segment(self, segment: SegmentFile, is_last: bool) -> None:
         footer = self._footer_of(segment, segment.path.rpartition("/")[2])
         if footer is None:
-            gathered = _Gathered(segment.first_sequence)
+            gathered = Gathered(segment.first_sequence, self.passed)
             data = segment.file.read(0, segment.size)
             first = segment.first_sequence
             end = self._scan(segment, data, HEADER_BYTES, first, is_last, gathered.add)
@@ -714,87 +714,3 @@ class _Opening:
         self._files.sync_folder(self._folder)
         self.segments[first_sequence] = segment
         return LogIndex(first_sequence)
-
-
-@final
-class _Replayed:
-    """Adds records that were read to an index that is complete up to them."""
-
-    __slots__ = ("_index", "expiries")
-
-    def __init__(self, index: LogIndex) -> None:
-        self._index = index
-        self.expiries: list[tuple[int, int]] = []
-
-    def add(self, offset: int, record: Record) -> None:
-        """Add a sound record at `offset`."""
-        index = self._index
-        missing = record.sequence - index.next_sequence
-        if missing > 0:
-            index.skip(missing, record.timestamp_ns)
-        if record.kind != MESSAGE and record.kind != MESSAGE_WITH_EXPIRY:
-            index.skip(record.sequence_count, record.timestamp_ns)
-            return
-        size = message_size(len(record.subject), len(record.header), len(record.payload))
-        index.append(offset, [record.length], [record.subject], [record.timestamp_ns], [size])
-        if record.expiry_ns:
-            self.expiries.append((record.sequence, record.expiry_ns))
-
-
-@final
-class _Gathered:
-    """The index of a segment, gathered record by record."""
-
-    __slots__ = (
-        "_expiries",
-        "_first_sequence",
-        "_ids",
-        "_known",
-        "_offsets",
-        "_sizes",
-        "_timestamps_ns",
-        "next_sequence",
-    )
-
-    def __init__(self, first_sequence: int) -> None:
-        self._first_sequence = self.next_sequence = first_sequence
-        self._offsets: list[int] = []
-        self._timestamps_ns: list[int] = []
-        self._ids: list[int] = []
-        self._sizes: list[int] = []
-        self._known: dict[bytes, int] = {}
-        self._expiries: list[tuple[int, int]] = []
-
-    def add(self, offset: int, record: Record) -> None:
-        """Add a sound record at `offset`."""
-        if record.sequence > self.next_sequence:
-            self._skip(record.sequence - self.next_sequence, record.timestamp_ns)
-        if record.kind != MESSAGE and record.kind != MESSAGE_WITH_EXPIRY:
-            self._skip(record.sequence_count, record.timestamp_ns)
-            return
-        subject = record.subject
-        self._offsets.append(offset)
-        self._timestamps_ns.append(record.timestamp_ns)
-        self._ids.append(self._known.setdefault(subject, len(self._known)))
-        self._sizes.append(message_size(len(subject), len(record.header), len(record.payload)))
-        self.next_sequence += 1
-        if record.expiry_ns:
-            self._expiries.append((record.sequence, record.expiry_ns))
-
-    def _skip(self, count: int, timestamp_ns: int) -> None:
-        nothing = [0] * count
-        self._offsets += nothing
-        self._ids += nothing
-        self._sizes += nothing
-        self._timestamps_ns += [timestamp_ns] * count
-        self.next_sequence += count
-
-    def footer(self) -> Footer:
-        """The contents of a footer of this segment."""
-        index = SegmentIndex(self._first_sequence)
-        index.offsets.extend(self._offsets)
-        index.timestamps_ns.extend(self._timestamps_ns)
-        index.subject_ids.extend(self._ids)
-        index.sizes.extend(self._sizes)
-        index.distances.frombytes(bytes(4 * len(self._offsets)))
-        return Footer(index, list(self._known), self._expiries)

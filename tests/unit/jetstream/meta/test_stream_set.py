@@ -82,6 +82,11 @@ class Shadowed:
     def application_failed(self, record: StreamSetRecord, error: StoreError) -> bool:
         raise error
 
+    def application_broken(
+        self, proposal: Proposal[StreamSetRecord], error: StoreError
+    ) -> ApiError:
+        raise error
+
     def storing_failed(self, proposal: Proposal[StreamSetRecord], error: StoreError) -> ApiError:
         raise error
 

@@ -175,3 +175,23 @@ def test_a_replica_keeps_half_a_batch_and_missed_times() -> None:
     stream.recover(10**15)
     assert log.messages == 2
     assert [due_ns for _, _, due_ns in stream.scheduling.entries()] == [10**9]
+
+
+@pytest.mark.parametrize(
+    ("passed", "unfinished"),
+    [
+        ({2: member(2)}, [1, 2]),
+        ({2: member(2), 3: member(3)}, [1, 2, 3]),
+        ({2: LAST}, []),
+        ({2: member(2), 4: member(3, "c")}, []),
+        ({2: member(3)}, []),
+        ({2: PLAIN}, []),
+    ],
+)
+def test_messages_of_a_batch_that_were_not_stored_count(
+    passed: dict[int, bytes], unfinished: list[int]
+) -> None:
+    log = log_of(member(1))
+    log.skip(max(passed) - 1, 7)
+    log.passed = {sequence: (header, 7) for sequence, header in passed.items()}
+    assert sorted(unfinished_batch(log)) == unfinished

@@ -1,10 +1,13 @@
 """A replica of a stream leads or follows, and is filled again when it lacks something."""
 
+from errno import ENOSPC
+
 import pytest
 
 from headwater.base.invariants import InvariantViolation
 from headwater.server.streams.replica import StreamReplica
 from headwater.store.errors import StoreError
+from headwater.testing.disk_faults import DiskFault
 from tests.kit.agreeing_cluster import AgreeingCluster
 
 
@@ -81,3 +84,47 @@ def test_a_replica_that_is_filled_equals_the_one_it_is_filled_from(world: Agreei
     now_ns = leader.stream.last_ns()
     assert replica.stream.dump(now_ns) == leader.stream.dump(now_ns)
     assert replica.applied_index == leader.applied_index
+
+
+# --- a server without room --------------------------------------------------------------------
+
+
+def without_room(world: AgreeingCluster, name: str) -> DiskFault:
+    """Have a server find no room for messages, though it has some for the log of its groups."""
+    return world.disk_of(name).fail("write", "*/segment-*", code=ENOSPC, times=None)
+
+
+def test_a_leader_without_room_hands_over_and_has_every_entry_when_there_is_room(
+    world: AgreeingCluster,
+) -> None:
+    before = leader_of(world)
+    fault = without_room(world, before)
+    world.publish(world.other_than(before), "s.a", 2)
+    world.quiet()
+    assert leader_of(world) != before
+    world.publish(before, "s.b", 2)
+    replica = replica_on(world, before)
+    others = [replica_on(world, name) for name in world.nodes if name != before]
+    assert {each.stream.log.last_sequence for each in others} == {7}
+    assert replica.stream.log.last_sequence == 3
+    world.disk_of(before).heal(fault)
+    world.quiet()
+    assert replica.applied_index == others[0].applied_index
+    now_ns = replica.stream.last_ns()
+    assert replica.stream.dump(now_ns) == others[0].stream.dump(now_ns)
+    assert not replica.stream.log.offline
+
+
+def test_a_follower_without_room_applies_its_entries_when_there_is_some(
+    world: AgreeingCluster,
+) -> None:
+    leader = leader_of(world)
+    name = world.other_than(leader)
+    fault = without_room(world, name)
+    world.publish(leader, "s.a", 2)
+    replica = replica_on(world, name)
+    assert replica.stream.log.last_sequence == 3
+    world.disk_of(name).heal(fault)
+    world.quiet()
+    assert replica.stream.log.last_sequence == 5
+    assert replica.applied_index == replica_on(world, leader).applied_index

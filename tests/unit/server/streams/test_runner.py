@@ -148,31 +148,32 @@ def test_of_one_turn_only_that_fails_which_is_not_stored() -> None:
     world = unsynced(allow_atomic=True)
     world.publish("s.a", Nats_Msg_Id="old")
     batch = {"Nats_Batch_Id": "b", "Nats_Batch_Sequence": "1", "Nats_Batch_Commit": "1"}
-    world.disk.fail("write", SEGMENT, code=ENOSPC, skip=1, times=None)
+    world.disk.fail("write", SEGMENT, code=ENOSPC, times=None)
     # Two records: the messages before the batch, and the batch with the messages behind it.
     publishes = [
-        world.push("s.a", b"x"),
         world.push("s.a", b"x", Nats_Msg_Id="old"),
+        world.push("s.a", b"x"),
         world.push("s.a", b"x", **batch),
         world.push("s.a", b"x", Nats_Msg_Id="old"),
     ]
     world.settle()
-    assert world.errors(*publishes) == [0, 0, STORE_FAILED, STORE_FAILED]
-    assert world.answers[publishes[0]]["seq"] == 2
-    assert world.answers[publishes[1]]["duplicate"]
-    assert world.state()["last_seq"] == 2
+    assert world.errors(*publishes) == [0, STORE_FAILED, STORE_FAILED, STORE_FAILED]
+    assert world.answers[publishes[0]]["duplicate"]
+    assert world.state()["last_seq"] == 1
 
 
-def test_where_the_disk_has_to_be_sure_too_only_that_fails_which_is_not_stored() -> None:
+def test_where_the_disk_has_to_be_sure_an_entry_that_fails_is_refused_as_a_whole() -> None:
     world = StreamWorld()
     world.create("S", subjects=["s.>"], allow_atomic=True)
     batch = {"Nats_Batch_Id": "b", "Nats_Batch_Sequence": "1", "Nats_Batch_Commit": "1"}
-    world.disk.fail("write", SEGMENT, code=EIO, skip=1, times=None)
+    world.disk.fail("write", SEGMENT, code=EIO, times=None)
     publishes = [world.push("s.a", b"x"), world.push("s.a", b"x", **batch)]
     world.settle()
     world.sync()
-    assert world.errors(*publishes) == [0, STORE_FAILED]
-    assert world.after_power_loss().state()["messages"] >= 1
+    assert world.errors(*publishes) == [STORE_FAILED, STORE_FAILED]
+    assert world.state()["last_seq"] == 0
+    world.disk.heal()
+    assert world.after_power_loss().state()["messages"] == 2, "the entry is on the disk"
 
 
 def test_a_stream_that_can_not_be_written_has_nothing_due() -> None:

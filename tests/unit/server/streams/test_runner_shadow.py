@@ -51,14 +51,14 @@ def test_a_stream_that_runs_and_its_shadow_are_equal() -> None:
 
 def answer_before(patched: pytest.MonkeyPatch) -> None:
     """Answer publishes before their records are applied."""
-    apply = Group._apply_at_once
+    apply = Group._apply_some
 
     def apply_late(self: Group[Record, object], proposal: Proposal[Record]) -> bool:
         if proposal.has_messages:
             self._driver.release(proposal)
         return apply(self, proposal)
 
-    patched.setattr(Group, "_apply_at_once", apply_late)
+    patched.setattr(Group, "_apply_some", apply_late)
 
 
 def apply_out_of_order(patched: pytest.MonkeyPatch) -> None:

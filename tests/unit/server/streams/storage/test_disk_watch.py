@@ -141,16 +141,35 @@ def test_a_full_disk_is_given_what_the_write_ahead_file_has_taken_of_it() -> Non
     assert world.after_power_loss().state()["messages"] == 101
 
 
-def test_of_one_turn_that_is_there_which_was_acknowledged() -> None:
+def test_an_entry_that_is_on_the_disk_waits_until_there_is_room_for_it_elsewhere() -> None:
     world = StreamWorld()
     world.create("S", subjects=["s.>"], allow_atomic=True)
     batch = {"Nats_Batch_Id": "b", "Nats_Batch_Sequence": "1", "Nats_Batch_Commit": "1"}
-    world.disk.fail("write", SEGMENT, code=ENOSPC, skip=1)
+    # Also what the reserve has left is used up.
+    fault = world.disk.fail("write", SEGMENT, code=ENOSPC, times=None)
     publishes = [world.push("s.a", b"x"), world.push("s.a", b"x", **batch)]
     world.settle()
     world.sync()
-    assert world.errors(*publishes) == [0, STORE_FAILED]
-    assert world.after_power_loss().state()["last_seq"] == 1
+    for _ in range(3):
+        assert not world.answers.keys() & {*publishes}
+        assert world.state()["last_seq"] == 0
+        world.advance(LOOK_S)
+    world.disk.heal(fault)
+    world.advance(LOOK_S)
+    assert world.errors(*publishes) == [0, 0]
+    assert world.answers[publishes[1]]["seq"] == 2
+    assert publish(world) == 0
+    assert world.after_power_loss().state()["last_seq"] == 3
+
+
+def test_an_entry_that_is_on_the_disk_may_use_the_reserve() -> None:
+    world = StreamWorld()
+    world.create("S", subjects=["s.>"])
+    world.disk.fail("write", SEGMENT, code=ENOSPC)
+    number = world.push("s.a", b"x")
+    world.settle()
+    world.sync()
+    assert world.errors(number) == [0]
 
 
 def test_a_message_too_large_for_the_room_there_is_keeps_nobody_from_writing(
