@@ -45,6 +45,12 @@ OLDEST_WARNINGS := -W ignore::pytest.PytestUnraisableExceptionWarning
 # What `make sim` runs: a count (`SEEDS=1000`) or one seed to replay (`SEEDS=seed:42`).
 SEEDS ?= 1000
 
+# The seeds of the consensus core that `make raft-seeds` runs; `MEMBERS=stored` keeps the logs of the
+# members in stores.
+COUNT ?= 10000
+FIRST ?= 1
+MEMBERS ?=
+
 # What `make sweep` runs, in the same form.
 SWEEPS ?= 20
 
@@ -63,7 +69,7 @@ SPARK_PATHS    = src/headwater/spark src/pyspark_headwater tests/spark \
   $(wildcard src/headwater/cli/pipeline* benchmarks/pipeline*)
 
 .PHONY: help run cluster test test-server test-spark lint types types-spark format bench \
-  bench-pipeline hot-keys sim pipeline-demo requirements clean sweep test-outages \
+  bench-pipeline hot-keys sim raft-seeds pipeline-demo requirements clean sweep test-outages \
   test-spark-oldest test-replicated test-failover
 
 help: ## Show this list
@@ -127,6 +133,9 @@ hot-keys: $(SPARK_VENV)/.spark ## A minute of keys that are put all the time, re
 
 sim: $(VENV)/.test ## Run the simulation over more seeds: SEEDS=5000
 	SEEDS=$(SEEDS) $(BIN)/python -m pytest -n $(JOBS) $(PYTEST) tests/simulation
+
+raft-seeds: $(VENV)/.test ## Run the consensus core over many seeds: COUNT=10000 FIRST=1 MEMBERS=stored
+	$(BIN)/python -m tests.simulation.raft_seeds $(COUNT) $(FIRST) $(MEMBERS)
 
 sweep: $(SPARK_VENV)/.spark ## Kill, cut anew and roll back under Spark's sink by more seeds: SWEEPS=100
 	SEEDS=$(SWEEPS) SWEEP_OUTAGE_S=30 $(SPARK_BIN)/python -m pytest $(PYTEST) \

@@ -17,6 +17,7 @@ from statistics import median
 from typing import Any, Final
 
 from benchmarks.consumer_load import STREAM, Pulling, make_consumer, pull_round, remove_consumer
+from benchmarks.idle_groups import measure as measure_idle_groups
 from benchmarks.replica_servers import (
     Member,
     ReplicaCluster,
@@ -38,6 +39,7 @@ PULLED: Final = Aim("at least 0.80", ratio_min=0.8)
 FAILOVER: Final = Aim("under 2 s, and sooner", ratio_max=1.0, ours_max=2000.0)
 ALONE: Final = Aim("at least 0.95 of alone", ours_min=0.95)
 IDLE: Final = Aim("under 2 % of a core", ours_max=2.0)
+HEARTBEATS: Final = Aim("at most 10, as with ten groups", ours_max=10.0)
 FOLLOWED: Final = Aim("under 1 us", ours_max=1.0)
 
 REPLICAS: Final = 3
@@ -349,6 +351,45 @@ def idle_streams(settings: Settings, load_per_s: int = 0, streams: int = IDLE_ST
     ]
 
 
+def idle_groups(settings: Settings) -> list[Row]:
+    """Members of many idle groups beside nats-servers with as many idle streams.
+
+    A group of the core has no stream, so this is the part of an idle stream that consensus takes.
+    """
+    count, seconds = (IDLE_STREAMS, IDLE_S) if settings.round_s >= 1 else (IDLE_STREAMS // 10, 3.0)
+    few, many = measure_idle_groups(FEW_STREAMS, seconds), measure_idle_groups(count, seconds)
+    with replica_cluster(NATS_SERVER) as cluster:
+        _make_many(cluster, count)
+        time.sleep(SETTLE_S)
+        share, rate = _usage(cluster, count, 0)
+    frames = [max(each.frames_per_s for each in found) / 2 for found in (few, many)]
+    others = [max(each.others_per_s for each in found) for found in (few, many)]
+    return [
+        Row(
+            f"{count:,} idle groups: processor time of a server",
+            "% of a core",
+            [max(each.cpu_percent for each in many)],
+            [share],
+            higher_is_better=False,
+            aim=IDLE,
+        ),
+        Row(
+            f"{count:,} idle groups: frames from one server to another",
+            "per second",
+            [frames[1]],
+            [rate],
+            higher_is_better=False,
+            aim=HEARTBEATS,
+            notes=[
+                f"with {FEW_STREAMS} groups {frames[0]:.1f}; of both servers together, frames that "
+                f"are no heartbeats: {others[0]:.1f} with {FEW_STREAMS}, {others[1]:.1f} with "
+                f"{count:,}",
+                "of nats-server the messages that /routez counts",
+            ],
+        ),
+    ]
+
+
 def _make_many(cluster: ReplicaCluster, streams: int) -> None:
     """Create streams of three replicas on the subjects `b.<number>`."""
     for number in range(streams):
@@ -463,6 +504,7 @@ REPLICA_SCENARIOS: Final[dict[str, Scenario]] = {
     "replicas-r1": alone_and_in_a_cluster,
     "replicas-followers": followers,
     "replicas-idle": idle_streams,
+    "idle-groups": idle_groups,
     "replicas-idle-few": partial(idle_streams, streams=FEW_STREAMS),
     "replicas-light": partial(idle_streams, load_per_s=50),
     "replicas-refill": refill,

@@ -1,5 +1,7 @@
 """Many seeds of the consensus core: `python -m tests.simulation.raft_seeds 10000 [FIRST] [stored]`.
 
+`make raft-seeds` runs it.
+
 Odd seeds sync every write, even ones only votes. With `stored` the members are in group logs of the
 store. The first violation is raised with its seed.
 """
@@ -25,6 +27,8 @@ def run_seeds(count: int, first: int = 1, cluster_class: type[Cluster] = Cluster
         except Violation as violation:
             raise Violation(f"seed {seed}: {violation}") from violation
         totals.update(run.faults)
+        if "stuck" in run.faults:
+            print(f"seed {seed} ends without a leader", flush=True)
         totals["seeds"] += 1
         totals["events"] += run.cluster.events
         totals["terms with a leader"] += len(run.cluster.checks.leaders)
