@@ -266,6 +266,28 @@ def test_a_stream_that_has_left_its_group_is_one_of_this_server(
     assert log.is_replica
 
 
+@CRASHES
+@pytest.mark.parametrize("mode", [*SyncMode])
+def test_a_stream_that_has_left_its_group_joins_another_one(
+    mode: SyncMode, power_lost: bool
+) -> None:
+    disk = new_disk()
+    store = opened(disk)
+    log = store.create_stream("s", mode=mode)
+    add_messages(log, 3)
+    for index in (20, 1):
+        store.join_group("s", index)
+        create_group(store, log, index)
+        if index > 1:
+            store.groups.remove(log.identity)
+            store.commit()
+            store.leave_group("s", mode)
+    apply(store, log, 1)
+    log = after_crash(disk, power_lost).logs["s"]
+    assert (log.is_replica, log.must_refill, log.applied_entry) == (True, "", 1)
+    assert sequences_in(log) == [1, 2, 3]
+
+
 def test_a_stream_changes_its_group_only_while_there_is_none() -> None:
     _, store = used(1)
     with pytest.raises(InvariantViolation):

@@ -127,6 +127,7 @@ class Durability:
         Raises OSError."""
         self._ahead.forget_frames()
         self._ahead.leave()
+        self.synced_entry = 0
         self.redo.forget()
 
     def add_entry(self, index: int, follows: int, data: bytes) -> None:

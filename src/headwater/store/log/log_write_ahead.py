@@ -72,6 +72,7 @@ class LogWriteAhead:
             self.file.forget_stream(self.identity)
 
     def leave(self) -> None:
-        """Have no part in the write-ahead file any more."""
+        """Have no part in the write-ahead file any more: no entry of it is to be applied."""
         self.file = None
         self.is_replica = False
+        self.added_entry = 0
