@@ -98,3 +98,10 @@ class Reading(AgreeingCluster):
         for other in self.nodes:
             if other != name:
                 self.cut(name, other)
+
+    def muffle(self, name: str) -> None:
+        """Have nothing pass between a server and the others, over links that stay open."""
+        for other in self.nodes:
+            for pipes in self.pipes_between(name, other) if other != name else ():
+                for pipe in pipes:
+                    pipe.is_cut = True

@@ -761,6 +761,11 @@ class ApiService:
             self._deferring(source, len(body), begin)
         return True
 
+    def refuse_read(self, call: Call) -> None:
+        """Tell a client that nobody is sure to lead the stream of its direct read."""
+        if call.reply is not None and not self._is_stopped:
+            self._send(call.account, call.reply, b"", NOT_LEADING)
+
     def _refuse_forwarded(self, account: Account, source: Source, reply: bytes | None) -> bool:
         """Tell the client of another server that no stream answers its direct read. Returns False
         for a client of this one, which is told that there are no responders."""

@@ -191,6 +191,7 @@ class ClusterStreams:
             links,
             scheduler,
             self.assigned.has_replica,
+            self._driver.silence_ns,
         )
 
     def _connect(self, host: StreamHost) -> None:

@@ -20,6 +20,7 @@ from headwater.jetstream.errors import ApiError
 from headwater.jetstream.meta.assignments import StreamAssignment
 from headwater.jetstream.meta.records import AnswerTo
 from headwater.runtime.environment import Scheduler
+from headwater.server.cluster.assignment.late_reads import LateReads
 from headwater.server.cluster.assignment.meta_machine import MetaMachine
 from headwater.server.cluster.assignment.meta_requests import (
     META_CALLS,
@@ -89,6 +90,7 @@ class RequestRouter:
         "_is_alive",
         "_is_led_here",
         "_is_system",
+        "_late",
         "_leader_of",
         "_links",
         "_meta",
@@ -114,8 +116,10 @@ class RequestRouter:
         links: Links,
         scheduler: Scheduler,
         has_replica: Callable[[StreamAssignment], bool],
+        silence_ns: Callable[[str], int],
     ) -> None:
-        """`has_replica` tells whether this server has a replica of a stream that can be read."""
+        """`has_replica` tells whether this server has a replica of a stream that can be read, and
+        `silence_ns` the time since a server was heard."""
         self._name = name
         self._api = api
         self._meta = meta
@@ -130,6 +134,7 @@ class RequestRouter:
         self._scheduler = scheduler
         self._waiting = 0
         self._tried = 0
+        self._late = LateReads(silence_ns, is_alive, api.refuse_read, scheduler)
         # The number of direct reads that mirrors elsewhere were to answer.
         self._forwarded = 0
 
@@ -195,7 +200,10 @@ class RequestRouter:
         leader = self._leader_of(there)
         if leader in ("", self._name) or not _is_of_client(call) or not self._is_alive(leader):
             return False
-        return self._forward(leader, call)
+        is_sent = self._forward(leader, call)
+        if is_sent:
+            self._late.watch(leader, call)
+        return is_sent
 
     def _is_offline(self, there: StreamAssignment) -> bool:
         """Whether all servers of a stream are gone, of a cluster that has a leader."""

@@ -166,3 +166,45 @@ def test_sequential_a_strong_mirror_answers_for_itself_by_its_leader() -> None:
         assert world.last(name, "DIRECT_LEADER.GET.M.s.a") == "503"
         (origin,) = world.ask(name, "DIRECT.GET.S.s.a")
         assert "Nats-Stream: S" in origin.header
+
+
+# --- changes of the leader ----------------------------------------------------------------------
+
+
+def test_linearizable_reads_resume_within_one_lease_of_an_election_after_a_crash() -> None:
+    world = Reading("strong")
+    world.put("s1", "one")
+    world.crash(world.leader, is_power_lost=True)
+    elected_s = answered_s = 0.0
+    for _ in range(200):
+        world.quiet(0.05)
+        elected = [name for name in world.nodes if world.node(name).leader == name]
+        elected_s += 0.05 if elected else 0.0
+        if world.leader and world.last(world.leader) == "one":
+            answered_s = elected_s
+            break
+    assert 0.0 < answered_s <= LEASE_S + 0.3
+
+
+def test_a_stream_that_is_scaled_down_to_one_server_is_always_readable() -> None:
+    world = Reading("strong")
+    world.put("s1", "one")
+    config = {"name": "S", "subjects": ["s.>"], "num_replicas": 1, "read_consistency": "strong"}
+    assert "error" not in world.call("s1", "STREAM.UPDATE.S", config)
+    world.quiet(5.0)
+    assert [world.last(name) for name in world.nodes] == ["one"] * 3
+    (info,) = world.ask("s1", "STREAM.INFO.S")
+    leader = json.loads(info.payload)["cluster"]["leader"]
+    world.isolate(leader)
+    world.quiet(LEASE_S + 3.0)
+    assert world.last(leader) == "one"
+
+
+def test_a_read_that_was_sent_to_a_leader_which_is_cut_off_is_refused_soon() -> None:
+    world = Reading("strong")
+    world.put("s1", "one")
+    leader = world.leader
+    name = followers(world)[0]
+    world.muffle(leader)
+    frames = world.ask(name, "DIRECT_LEADER.GET.S.s.a", wait_s=2.0)
+    assert [frame.status for frame in frames] == ["503 Not Leading"]
