@@ -10,13 +10,13 @@ Clocks drift within the bound that leases allow for, and wall clocks jump.
 import asyncio
 import contextlib
 import random
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 import nats
 from nats.aio.client import Client as NatsClient
 
+from headwater.base.clock import NS_PER_S
 from headwater.checker.evidence import Evidence
 from headwater.checker.history import History, LastRead, Outcome, Publish, ReadLevel, StreamRules
 from headwater.checker.judge import insist
@@ -37,6 +37,13 @@ from headwater.testing.recorder import Recorder
 
 STREAM: Final = "R"
 SUBJECTS: Final = ("r.a", "r.b")
+# Wall clocks jump by a day, and no message id may be forgotten by that.
+CONFIG: Final = {
+    "name": STREAM,
+    "subjects": ["r.>"],
+    "num_replicas": 3,
+    "duplicate_window": 30 * 86_400 * NS_PER_S,
+}
 SETTLED_S_MAX: Final = 60.0
 POLL_S: Final = 0.25
 FAILURES = (nats.errors.Error, OSError, TimeoutError)
@@ -76,8 +83,6 @@ class ReadScenario:
     shape: Shape = field(default_factory=Shape)
     is_quiet: bool = False
     history: History = field(default_factory=lambda: History(StreamRules(STREAM)))
-    # Called in the middle of a run that tells a story of its own, in place of random faults.
-    story: Callable[["ReadScenario"], object] | None = None
 
     async def run(self, world: World) -> None:
         """The whole story."""
@@ -146,12 +151,7 @@ class ReadScenario:
 
     async def _create(self) -> None:
         recorder = await self._recorder(1, "setup")
-        config = {
-            "name": STREAM,
-            "subjects": ["r.>"],
-            "num_replicas": 3,
-            "read_consistency": "weak",
-        }
+        config = {**CONFIG, "read_consistency": "weak"}
         for _ in range(100):
             answer = await recorder.call(f"STREAM.CREATE.{STREAM}", config)
             if answer is not None and "error" not in answer:
@@ -212,12 +212,7 @@ class ReadScenario:
             if rng.random() < 0.6:
                 await recorder.call(f"STREAM.LEADER.STEPDOWN.{STREAM}")
             else:
-                config = {
-                    "name": STREAM,
-                    "subjects": ["r.>"],
-                    "num_replicas": 3,
-                    "read_consistency": rng.choice(("weak", "strong")),
-                }
+                config = {**CONFIG, "read_consistency": rng.choice(("weak", "strong"))}
                 await recorder.call(f"STREAM.UPDATE.{STREAM}", config)
 
     # --- the end -------------------------------------------------------------------------------
