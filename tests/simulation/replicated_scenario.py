@@ -1,8 +1,8 @@
-"""Clients of the streams of a whole cluster while its servers, links and disks fail.
+"""The streams of a whole cluster while its servers, links and disks fail.
 
-Publishers, workers, a reader and an operator run on hosts of their own, which fail too. They record
-what they do; after the faults, the scenario lets them finish and the consumers be drained, compares
-the replicas, and has the checker judge each stream's history.
+Clients run on hosts of their own, which fail too. They record what they do; after the faults, the
+scenario lets them finish and the consumers be drained, compares the replicas, and has the checker
+judge each stream's history.
 
 The shape of a run is a parameter: the number of servers, the replicas of each stream, and the
 faults. A stream with one replica is on the first server, to which all clients then connect.
@@ -10,10 +10,11 @@ faults. A stream with one replica is on the first server, to which all clients t
 
 import asyncio
 import contextlib
-from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 import nats
 from nats.aio.client import Client as NatsClient
@@ -21,16 +22,14 @@ from nats.aio.client import Client as NatsClient
 from headwater.checker.evidence import Evidence
 from headwater.checker.history import (
     WORK_QUEUE,
-    Delivery,
     History,
     Loss,
-    Publish,
     StreamRules,
 )
 from headwater.checker.judge import insist
 from headwater.checker.replicas import check_replicas
-from headwater.server.configuration.options import Options
-from headwater.testing import Cluster, Episode, FaultPlan, Host, World
+from headwater.server.configuration.options import AccountOptions, Options, UserOptions
+from headwater.testing import Cluster, Episode, FaultPlan, World
 from headwater.testing.faults import (
     BitFlip,
     Crash,
@@ -44,24 +43,34 @@ from headwater.testing.faults import (
     Slow,
 )
 from headwater.testing.recorder import Recorder
+from tests.simulation.replicated_clients import (
+    ADMINISTRATOR,
+    CONSUMERS,
+    EAST,
+    LOG,
+    OPERATOR,
+    PUBLISHERS,
+    READER,
+    WEST,
+    WORK,
+    WORKERS,
+    Administrator,
+    Operator,
+    Program,
+    Publisher,
+    Reader,
+    Worker,
+)
 
 NS_PER_S = 1_000_000_000
 SYNC_INTERVAL_S = 2.0
 ACK_WAIT_S = 2.0
-PULL_S = 1.0
-BATCH_SIZE = 3
 SETTLED_S_MAX = 120.0
 POLL_S = 0.25
 # Ids must be remembered for longer than any run lasts.
 DUPLICATE_WINDOW_S = 3600
 
-LOG, WORK = "LOG", "WORK"
-PUBLISHERS = ("p1", "p2", "p3")
-# host, stream, consumer
-WORKERS = (("w1", WORK, "W"), ("w2", WORK, "W"), ("c1", LOG, "C"), ("c2", LOG, "C"))
-READER, OPERATOR = "r1", "o1"
-# The one subject of LOG that is purged, so that the others have to keep every message.
-PURGED = "log.p3"
+SYSTEM = AccountOptions("SYS", (UserOptions("admin", "admin", "SYS"),))
 
 KINDS: tuple[type[Fault], ...] = (
     Cut,
@@ -100,11 +109,34 @@ class Shape:
     flip_s_max: float = 6.0
     # The time for which a publish waits for its quorum, as the server has it.
     ack_timeout_s: float = 3.0
+    # Whether streams are scaled and moved, lose peers, and have their leaders stepped down.
+    changes: bool = False
 
     @property
     def bad_disks(self) -> int:
-        """The number of servers whose disks flip bits."""
-        return (self.replicas - 1) // 2 if self.flip_s_max and self.servers == self.replicas else 0
+        """The number of servers whose disks flip bits: a minority of those of each stream."""
+        is_everywhere = self.servers == self.replicas and not self.changes
+        return (self.replicas - 1) // 2 if self.flip_s_max and is_everywhere else 0
+
+    @property
+    def fewest_replicas(self) -> int:
+        """The least number of servers that ever have a stream."""
+        return 1 if self.changes else self.replicas
+
+
+SHAPES = {
+    "always": Shape(),
+    "interval": Shape(sync_always=False),
+    "five servers": Shape(servers=5),
+    "three replicas": Shape(replicas=3),
+    "three replicas, interval": Shape(replicas=3, sync_always=False),
+    "five replicas": Shape(servers=5, replicas=5),
+    "changes": Shape(servers=5, replicas=3, changes=True),
+    "changes, interval": Shape(servers=5, replicas=3, changes=True, sync_always=False),
+    "changes, three servers": Shape(replicas=2, changes=True),
+}
+VIRTUAL_S_MAX = 1_200.0
+"""Ten times the longest run: faults end within a minute, and settling is bounded."""
 
 
 @dataclass
@@ -115,7 +147,9 @@ class ReplicatedScenario:
     histories: dict[str, History] = field(init=False)
     # Set when the faults are over: clients finish what they have begun.
     is_quiet: bool = False
-    programs: list["Program"] = field(default_factory=list)
+    programs: list[Program] = field(default_factory=list)
+    # The changes that an administrator has asked for, by kind and by their answer.
+    changes: Counter[tuple[str, str]] = field(default_factory=Counter)
     # Servers that lost power since all were last in order.
     powerless: set[str] = field(default_factory=set)
     # The number of bits that have flipped.
@@ -125,6 +159,16 @@ class ReplicatedScenario:
         log = StreamRules(LOG, duplicate_window_s=DUPLICATE_WINDOW_S)
         work = replace(log, name=WORK, retention=WORK_QUEUE)
         self.histories = {rules.name: History(rules) for rules in (log, work)}
+
+    @property
+    def replicas(self) -> int:
+        """The number of servers that have each stream, at the beginning and in the end."""
+        return self.shape.replicas
+
+    @property
+    def servers(self) -> int:
+        """The number of servers."""
+        return self.shape.servers
 
     async def run(self, world: World) -> None:
         """The whole story."""
@@ -159,8 +203,20 @@ class ReplicatedScenario:
         )
         # Clients of a stream on one server are not told of others.
         cluster = replace(options.cluster, no_advertise=self.shape.replicas == 1)
-        tags = (options.server_name,)
-        return replace(options, jetstream=jetstream, cluster=cluster, server_tags=tags)
+        return replace(
+            options,
+            jetstream=jetstream,
+            cluster=cluster,
+            server_tags=self._tags(options.server_name),
+            accounts=(SYSTEM,),
+            system_account=SYSTEM.name,
+        )
+
+    def _tags(self, server: str) -> tuple[str, ...]:
+        """The tags of a server: its name, and one half of the cluster or both."""
+        number, middle = int(server.removeprefix("s")), (self.shape.servers + 1) / 2
+        halves = ((EAST, number <= middle), (WEST, number >= middle))
+        return (server, *(tag for tag, is_there in halves if is_there))
 
     # --- the beginning -------------------------------------------------------------------------
 
@@ -177,16 +233,15 @@ class ReplicatedScenario:
             LOG: {"subjects": ["log.>"], "allow_atomic": True},
             WORK: {"subjects": ["work.>"], "retention": "workqueue"},
         }
-        consumers = {LOG: "C", WORK: "W"}
         for name, history in self.histories.items():
             recorder = self.recorder(client, "setup", history)
             config = {"name": name, **settings, **configs[name]}
             await self._until(f"creation of {name}", partial(_create_stream, recorder, config))
             await self._until(
-                f"creation of {consumers[name]}",
+                f"creation of {CONSUMERS[name]}",
                 partial(
                     recorder.create_consumer,
-                    consumers[name],
+                    CONSUMERS[name],
                     ack_wait=round(ACK_WAIT_S * NS_PER_S),
                 ),
             )
@@ -196,12 +251,14 @@ class ReplicatedScenario:
         programs: list[Program] = [Publisher(self, name) for name in PUBLISHERS]
         programs += [Worker(self, name, stream, consumer) for name, stream, consumer in WORKERS]
         programs += [Reader(self, READER), Operator(self, OPERATOR)]
+        if self.shape.changes:
+            programs.append(Administrator(self, ADMINISTRATOR))
         self.programs = programs
         for number, program in enumerate(programs):
             program.number = number
             program.install()
 
-    async def connected(self, number: int) -> NatsClient:
+    async def connected(self, number: int, **options: Any) -> NatsClient:
         """A client of the cluster, however long it takes. Its number chooses its server."""
         cluster = self.cluster
         count = self.shape.servers
@@ -219,6 +276,7 @@ class ReplicatedScenario:
                     ping_interval=1,
                     max_outstanding_pings=2,
                     error_cb=_unheard,
+                    **options,
                 )
             await asyncio.sleep(0.2)
 
@@ -264,7 +322,7 @@ class ReplicatedScenario:
         if self.shape.sync_always:
             return
         self.powerless.add(server)
-        if len(self.powerless) > self.shape.replicas // 2:
+        if len(self.powerless) > self.shape.fewest_replicas // 2:
             for history in self.histories.values():
                 history.losses.append(Loss(at_s, SYNC_INTERVAL_S + 0.5))
 
@@ -302,6 +360,11 @@ class ReplicatedScenario:
         for program in self.programs:
             await self._until(f"{program.host.name} finishes", program.has_finished)
         client = await self.connected(0)
+        if self.shape.changes:
+            for history in self.histories.values():
+                recorder = self.recorder(client, "end", history)
+                name = f"{self.replicas} replicas of {recorder.stream}"
+                await self._until(name, partial(_is_restored, recorder, self.replicas))
         for _, stream, consumer in WORKERS:
             recorder = self.recorder(client, "end", self.histories[stream])
             await self._until(f"{consumer} is drained", partial(_is_drained, recorder, consumer))
@@ -330,6 +393,20 @@ async def _create_stream(recorder: Recorder, config: dict[str, object]) -> bool:
     return answer is not None and "error" not in answer
 
 
+async def _is_restored(recorder: Recorder, replicas: int) -> bool:
+    """Ask for the replicas of the beginning. Returns whether the stream has them."""
+    info = await recorder.call(f"STREAM.INFO.{recorder.stream}")
+    if info is None or "config" not in info:
+        return False
+    config = {name: value for name, value in info["config"].items() if name != "placement"}
+    others = info.get("cluster", {}).get("replicas") or ()
+    if config["num_replicas"] == replicas:
+        return len(others) == replicas - 1 and all(each["current"] for each in others)
+    wanted = {**config, "num_replicas": replicas}
+    await recorder.call(f"STREAM.UPDATE.{recorder.stream}", wanted)
+    return False
+
+
 async def _is_drained(recorder: Recorder, consumer: str) -> bool:
     info = await recorder.call(f"CONSUMER.INFO.{recorder.stream}.{consumer}")
     return (
@@ -344,160 +421,9 @@ async def _unheard(error: Exception) -> None:
     """nats-py prints errors nobody listens to; here they are expected."""
 
 
-# --- clients -----------------------------------------------------------------------------------
-
-
-class Program(ABC):
-    """A client program on a host of its own; started again when the host is."""
-
-    number = 0
-
-    def __init__(self, scenario: ReplicatedScenario, name: str) -> None:
-        self.scenario = scenario
-        self.host: Host = scenario.world.host(name)
-        # Whether the program has nothing left to do.
-        self.is_idle = False
-
-    def install(self) -> None:
-        self.host.boot = self.boot
-        self.host.spawn(self.boot())
-
-    def has_finished(self) -> bool:
-        return self.is_idle
-
-    @property
-    def name(self) -> str:
-        """The name of the program in this life."""
-        return f"{self.host.name}.{self.host.boots}"
-
-    async def boot(self) -> None:
-        self.is_idle = False
-        self.rng = self.scenario.world.rng(self.host.name, self.host.boots)
-        self.client = await self.scenario.connected(self.number)
-        await self.work()
-        self.is_idle = True
-
-    def recorder(self, stream: str) -> Recorder:
-        return self.scenario.recorder(self.client, self.name, self.scenario.histories[stream])
-
-    async def rest(self, longest_s: float) -> None:
-        await asyncio.sleep(self.rng.uniform(0, longest_s))
-
-    @abstractmethod
-    async def work(self) -> None:
-        """Work until the faults are over."""
-
-
-class Publisher(Program):
-    """Publishes to both streams, in every way there is."""
-
-    async def work(self) -> None:
-        count = 0
-        while not self.scenario.is_quiet:
-            count += 1
-            body = f"{self.name}.{count}"
-            kind = self.rng.choices(("id", "work", "expected", "batch", "once"), (4, 4, 1, 1, 2))[0]
-            await self._publish(kind, body)
-            await self.rest(0.6)
-        # The last messages of a run are acked: the cluster works again.
-        await self._publish("id", f"{self.name}.end")
-        await self._publish("work", f"{self.name}.done")
-
-    async def _publish(self, kind: str, body: str) -> None:
-        log, work = self.recorder(LOG), self.recorder(WORK)
-        subject = f"log.{self.host.name}"
-        if kind == "id":
-            await self._until_acked(log, subject, body)
-        elif kind == "work":
-            await self._until_acked(work, f"work.{self.host.name}", body)
-        elif kind == "batch":
-            bodies = [f"{body}.{number}" for number in range(1, BATCH_SIZE + 1)]
-            await log.publish_batch(subject, body, bodies)
-        elif kind == "expected":
-            last = max((each.sequence for each in log.history.all_of(Publish)), default=0)
-            await log.publish(subject, body, expected=last)
-        else:
-            await log.publish(subject, body)
-
-    async def _until_acked(self, recorder: Recorder, subject: str, body: str) -> None:
-        """Publish under an id again and again, until it is acked."""
-        while not (await recorder.publish(subject, body, message_id=body)).is_done:
-            await self.rest(0.5)
-        if self.rng.random() < 0.05:
-            # A client that does not know whether it has published the message.
-            await recorder.publish(subject, body, message_id=body)
-
-
-class Worker(Program):
-    """Pulls messages of a consumer, and acknowledges them in various ways."""
-
-    def __init__(self, scenario: ReplicatedScenario, name: str, stream: str, consumer: str) -> None:
-        super().__init__(scenario, name)
-        self._stream = stream
-        self._consumer = consumer
-
-    async def work(self) -> None:
-        recorder = self.recorder(self._stream)
-        while True:
-            # Workers stay, to drain the consumer.
-            self.is_idle = self.scenario.is_quiet
-            found = await recorder.fetch(self._consumer, self.rng.randint(1, 8), PULL_S)
-            for delivery, message in found:
-                fate = "double"
-                if not self.scenario.is_quiet:
-                    fate = self.rng.choices(("double", "plain", "silence"), (8, 2, 1))[0]
-                if fate != "silence":
-                    await recorder.ack(delivery, message, is_double=fate == "double")
-            await self.rest(0.2)
-
-
-class Reader(Program):
-    """Gets messages by sequence, and reads the stream by new consumers."""
-
-    async def work(self) -> None:
-        recorder = self.recorder(LOG)
-        scans = 0
-        while not self.scenario.is_quiet:
-            seen = recorder.history.all_of(Delivery)
-            if seen:
-                await recorder.read(self.rng.choice(seen[-20:]).sequence)
-            if self.rng.random() < 0.1:
-                scans += 1
-                await recorder.scan(f"scan-{self.host.boots}-{scans}")
-            await self.rest(2.0)
-
-
-class Operator(Program):
-    """Removes messages, changes the configuration, creates and deletes."""
-
-    async def work(self) -> None:
-        recorder = self.recorder(LOG)
-        count = 0
-        while not self.scenario.is_quiet:
-            count += 1
-            kind = self.rng.choices(("purge", "delete", "update", "stream", "consumer"))[0]
-            if kind == "purge":
-                await recorder.purge(subject=PURGED)
-            elif kind == "delete":
-                seen = recorder.history.all_of(Delivery)
-                if seen:
-                    await recorder.delete(self.rng.choice(seen).sequence)
-            else:
-                await self._change(recorder, kind, f"{self.host.boots}-{count}")
-            await self.rest(3.0)
-
-    async def _change(self, recorder: Recorder, kind: str, label: str) -> None:
-        replicas = self.scenario.shape.replicas
-        if kind == "consumer":
-            await recorder.create_consumer(f"K{label}", num_replicas=replicas)
-            await recorder.call(f"CONSUMER.DELETE.{LOG}.K{label}")
-        elif kind == "stream":
-            config = {"name": f"X{label}", "subjects": [f"x.{label}"], "num_replicas": replicas}
-            await recorder.call(f"STREAM.CREATE.X{label}", config)
-            await recorder.ask(f"x.{label}", b"x")
-            await recorder.call(f"STREAM.DELETE.X{label}")
-        else:
-            info = await recorder.call(f"STREAM.INFO.{LOG}")
-            if info is not None and "config" in info:
-                config = {**info["config"], "description": label}
-                await recorder.call(f"STREAM.UPDATE.{LOG}", config)
+def run(seed: int, shape: Shape) -> tuple[World, ReplicatedScenario]:
+    """One run of a seed."""
+    world = World(seed, virtual_s_max=VIRTUAL_S_MAX)
+    scenario = ReplicatedScenario(shape)
+    world.run(scenario.run)
+    return world, scenario

@@ -85,10 +85,11 @@ BIRTH_INDEX: Final = 1
 which begins with nothing always gets a snapshot, and with it the membership that no entry holds."""
 
 
-def born(membership: Membership) -> SavedState:
-    """The state of each first member of a group."""
-    snapshot = Snapshot(BIRTH_INDEX, BIRTH_INDEX, membership)
-    hard_state = HardState(BIRTH_INDEX, NOBODY, BIRTH_INDEX)
+def born(membership: Membership, term: int = BIRTH_INDEX) -> SavedState:
+    """The state of each first member of a group, in a term above those of any earlier group of the
+    same identity."""
+    snapshot = Snapshot(BIRTH_INDEX, term, membership)
+    hard_state = HardState(term, NOBODY, BIRTH_INDEX)
     return SavedState(hard_state, snapshot, BIRTH_INDEX, BIRTH_INDEX)
 
 

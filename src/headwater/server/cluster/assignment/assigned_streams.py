@@ -33,6 +33,7 @@ from headwater.jetstream.meta.records import (
 from headwater.jetstream.proposal import Answered, Proposal, StreamAnnounced
 from headwater.jetstream.records import StreamSetRecord
 from headwater.raft.membership import Membership, membership_of
+from headwater.raft.storage import BIRTH_INDEX, born
 from headwater.runtime.environment import Scheduler, TimerHandle
 from headwater.server.cluster.assignment.group_members import next_members
 from headwater.server.cluster.assignment.meta_machine import MetaMachine
@@ -46,6 +47,8 @@ from headwater.store.errors import StoreError
 
 # The time between two steps of a change of members.
 CHANGE_S: Final = 0.1
+# The terms that a group may reach between its birth and the end of its stream's replication.
+TERM_BITS: Final = 20
 # Requests whose stream has no leader yet are remembered up to this number.
 UNANSWERED_MAX: Final = 10_000
 
@@ -283,14 +286,17 @@ class AssignedStreams:
         if replica.consensus is None:
             self._join(replica, members)
 
-    def _join(self, replica: StreamReplica, members: Membership | None) -> None:
+    def _join(
+        self, replica: StreamReplica, members: Membership | None, first_term: int = BIRTH_INDEX
+    ) -> None:
         replica.consensus = self._driver
         replica.role_told = self._role_told
         replica.damage_found = self.damage_found
         replica.digest_formed = self.digest_formed
         replica.watch_damage()
         mode = self._files.group_mode_of(replica.stream.config)
-        self._driver.add_group(replica.identity, mode, members, replica)
+        first = None if members is None else born(members, first_term)
+        self._driver.add_group(replica.identity, mode, first, replica)
         replica.follow_level()
 
     def _role_told(self, replica: StreamReplica) -> None:
@@ -380,7 +386,10 @@ class AssignedStreams:
         except StoreError as error:
             self._log.error(f"Stream '{assignment.name}' cannot be replicated: {error}")
             return False
-        self._join(replica, membership_of((self._name,)))
+        # A server that was away may still have the log of an earlier group of this stream. It wins
+        # no election against members in later terms, and their leader finds its log contradicted.
+        first_term = self._meta.applied_index << TERM_BITS
+        self._join(replica, membership_of((self._name,)), max(first_term, BIRTH_INDEX))
         return True
 
     def _leave_group(self, assignment: StreamAssignment, replica: StreamReplica) -> bool:

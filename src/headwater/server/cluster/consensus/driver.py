@@ -471,16 +471,15 @@ class ConsensusDriver:
     # --- groups of streams ----------------------------------------------------------------------
 
     def add_group(
-        self, identity: bytes, mode: GroupMode, membership: Membership | None, machine: GroupMachine
+        self, identity: bytes, mode: GroupMode, first: SavedState | None, machine: GroupMachine
     ) -> None:
-        """Take part in a group: one that is born with members, one that this server joins (without
-        members), or one whose log is there."""
+        """Take part in a group that is born in a state, is joined, or has its log here."""
         if identity in self._logs:
-            saved, has_forgotten = reopened(self._logs[identity], mode, membership, machine)
+            saved, has_forgotten = reopened(self._logs[identity], mode, first, machine)
         else:
             # A server that has lost its store may have been in the group, and have voted.
             has_forgotten = self._is_doubtful
-            saved = blank() if membership is None or has_forgotten else born(membership)
+            saved = blank() if first is None or has_forgotten else first
             create_log(self._logs, identity, mode, saved, may_have_forgotten=has_forgotten)
             self._turn.want_commit()
         self._add(identity, saved, GroupStorage(self._logs[identity]), has_forgotten, machine)
@@ -552,9 +551,11 @@ class ConsensusDriver:
 
     def propose(self, identity: bytes, batch: list[bytes]) -> int | None:
         """Propose entries to a group. Returns the index of the first; None if this server does not
-        lead the group, or hands it over."""
-        self._plan_turn()
-        return self._groups.propose(identity, batch, self._clock.monotonic_ns())
+        lead it, or hands it over: the end of that has a turn of its own."""
+        first = self._groups.propose(identity, batch, self._clock.monotonic_ns())
+        if first is not None:
+            self._plan_turn()
+        return first
 
     def withdraw(self, identity: bytes, first: int) -> bool:
         """Withdraw the entries of a group from an index on. Returns whether that is possible."""

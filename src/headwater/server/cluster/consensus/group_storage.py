@@ -93,16 +93,16 @@ def saved_state(log: GroupLog, applied: int = 0) -> SavedState:
 
 
 def reopened(
-    log: GroupLog, mode: GroupMode, membership: Membership | None, machine: GroupMachine
+    log: GroupLog, mode: GroupMode, first: SavedState | None, machine: GroupMachine
 ) -> tuple[SavedState, bool]:
     """The state with which a member of a stream's group starts again, and whether it may have
-    forgotten a part. `membership` has the first members, if this server is one of them."""
+    forgotten a part. `first` is the state of the first members, if this server is one of them."""
     # A state that counts for nothing is like one that no entry of the log has led to.
     applied = log.last_index + 1 if machine.must_refill else machine.applied_index
     saved = saved_state(log, applied)
     has_forgotten = log.may_have_forgotten
-    if mode is GroupMode.MEMORY and membership is not None:
-        saved = restarted_in_memory(log, saved, membership)
+    if mode is GroupMode.MEMORY and first is not None:
+        saved = restarted_in_memory(log, saved, first.snapshot.membership)
     return saved, has_forgotten
 
 

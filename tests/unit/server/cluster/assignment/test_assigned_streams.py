@@ -29,6 +29,18 @@ def streams_of(world: AgreeingCluster, name: str) -> list[StreamCreated]:
     return [*host.files.set_log.streams]
 
 
+def terms(world: AgreeingCluster) -> list[int]:
+    """The terms of the group of the only stream, on all servers."""
+    found = []
+    for name, node in world.nodes.items():
+        [identity] = streams_on(world, name).replicas
+        assert node.consensus is not None
+        member = node.consensus.node(identity)
+        assert member is not None
+        found.append(member.term)
+    return found
+
+
 def held(world: AgreeingCluster, stream: str = "S") -> set[str]:
     """The servers that have a stream."""
     found = set()
@@ -55,6 +67,19 @@ def test_a_stream_that_is_scaled_is_held_by_more_and_then_by_one(world: Agreeing
         world.quiet()
         assert len(held(world)) == replicas
         assert world.call("s3", "STREAM.INFO.S")["state"]["messages"] == 5
+
+
+def test_a_group_that_is_born_again_goes_on_in_later_terms(world: AgreeingCluster) -> None:
+    world.create("s1", "S")
+    for _ in range(2):
+        world.call("s1", "STREAM.LEADER.STEPDOWN.S")
+        world.quiet()
+    before = terms(world)
+    for replicas in (1, 3):
+        config = {"name": "S", "subjects": ["s.>"], "num_replicas": replicas}
+        assert "error" not in world.call("s2", "STREAM.UPDATE.S", config)
+        world.quiet()
+    assert min(terms(world)) > max(before)
 
 
 def test_messages_in_flight_are_acked_when_their_stream_is_scaled_up() -> None:

@@ -3,6 +3,7 @@
 import pytest
 
 from headwater.raft.membership import membership_of
+from headwater.server.cluster.consensus.driver import ConsensusDriver
 from headwater.server.cluster.consensus.notices import BIRTH
 from headwater.testing.disk import SimDisk
 from tests.kit.consensus_servers import ConsensusServers
@@ -52,6 +53,19 @@ def test_a_fourth_server_is_admitted_too() -> None:
     servers.start("d")
     servers.run(5)
     assert servers["d"].meta.membership == membership_of("abcd")
+
+
+def test_entries_that_wait_for_the_end_of_a_transfer_keep_no_server_busy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    servers = born()
+    driver = servers[servers.leader].driver
+    assert driver.birth is not None
+    assert driver.transfer(driver.birth.identity, "")
+    turns: list[object] = []
+    monkeypatch.setattr(ConsensusDriver, "_plan_turn", lambda driver: turns.append(driver))
+    assert driver.propose(driver.birth.identity, [b"entry"]) is None
+    assert not turns
 
 
 @pytest.mark.parametrize("is_power_lost", [False, True])
