@@ -11,8 +11,9 @@ from headwater.raft.messages import (
     PreVoteReply,
     Vote,
 )
-from headwater.server.cluster.consensus.driver import GREETING, ConsensusDriver
+from headwater.server.cluster.consensus.driver import ConsensusDriver
 from headwater.server.cluster.consensus.frames import encode_messages
+from headwater.server.cluster.consensus.notices import GREETING
 from headwater.server.cluster.consensus.peers import Greeting, ServerFacts, encode_greeting
 from headwater.server.cluster.consensus.senders import Senders
 from headwater.server.cluster.peer import opaque
