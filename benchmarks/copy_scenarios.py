@@ -9,8 +9,11 @@ import json
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import count as count_from
 from typing import Final
 
+from benchmarks.copy_lag import lagging
+from benchmarks.replica_servers import Member, ReplicaCluster, replica_cluster
 from benchmarks.report import Aim, Row
 from benchmarks.scenarios import Scenario, Settings
 from benchmarks.servers import NATS_SERVER, BenchmarkError, Server
@@ -26,6 +29,10 @@ WINDOW: Final = 1000
 SOURCES: Final = 100
 PAUSE_S: Final = 0.02
 WAIT_S_MAX: Final = 600.0
+# Mirrors that are made until one is on another server than its origin.
+PLACEMENTS_MAX: Final = 12
+
+_numbers: Final = count_from(1)
 
 
 @dataclass(frozen=True)
@@ -91,6 +98,53 @@ def await_messages(server: Server, stream: str, count: int) -> None:
         time.sleep(PAUSE_S)
 
 
+# --- across servers -----------------------------------------------------------------------------
+
+
+def across_servers(settings: Settings) -> list[Row]:
+    """Messages copied per second by a mirror on another server than its origin."""
+    count = int(MESSAGES * settings.round_s) // WINDOW * WINDOW or WINDOW
+    rates: tuple[list[float], list[float]] = ([], [])
+    costs: tuple[list[float], list[float]] = ([], [])
+    with ExitStack() as stack:
+        pair = [stack.enter_context(replica_cluster(kind)) for kind in (settings.ours, NATS_SERVER)]
+        origins = []
+        for cluster in pair:
+            cluster.create({"name": "O", "subjects": ["o"]})
+            origins.append(cluster.leader("O"))
+            cluster.wait_until_heard("o")
+            publish_rate(origins[-1].server, Publishing("o", SIZE, WINDOW), count)
+        for _ in range(settings.rounds):
+            for cluster, origin, rate, cost in zip(pair, origins, rates, costs, strict=True):
+                begin_s, spent_s, copier = _mirror_elsewhere(cluster, origin, count)
+                rate.append(count / (time.perf_counter() - begin_s))
+                both = origin.server.cpu_s() + copier.server.cpu_s()
+                cost.append((both - spent_s) / count * 1e6)
+    return [
+        Row("mirror across servers", "msg/s", *rates, higher_is_better=True, aim=SAME_RATE),
+        Row("mirror across servers, processor", "us/msg", *costs, higher_is_better=False),
+    ]
+
+
+def _mirror_elsewhere(
+    cluster: ReplicaCluster, origin: Member, count: int
+) -> tuple[float, float, Member]:
+    """Have a server mirror an origin of another one. Returns when that began, the processor time
+    of both servers until then, and the server."""
+    for number in range(PLACEMENTS_MAX):
+        name = f"M{next(_numbers)}"
+        spent = {each.name: each.server.cpu_s() for each in cluster.members}
+        begin_s = time.perf_counter()
+        cluster.create({"name": name, "mirror": {"name": "O"}})
+        member = cluster.leader(name)
+        if member is not origin:
+            await_messages(member.server, name, count)
+            return begin_s, spent[origin.name] + spent[member.name], member
+        # Servers with more streams are chosen last.
+        cluster.create({"name": f"E{number}", "subjects": [f"e{number}"]})
+    raise BenchmarkError(f"{origin.name} gets every mirror")
+
+
 COPY_SCENARIOS: Final[dict[str, Scenario]] = {
     "copy-" + copy.name.replace(" ", "-"): copying(copy)
     for copy in (
@@ -98,4 +152,8 @@ COPY_SCENARIOS: Final[dict[str, Scenario]] = {
         Copy("source", 1, is_mirror=False),
         Copy("100 sources", SOURCES, is_mirror=False),
     )
+} | {
+    "copy-across-servers": across_servers,
+    "copy-lag-mirror": lagging("mirror"),
+    "copy-lag-source": lagging("source"),
 }
