@@ -2,20 +2,18 @@
 
 import asyncio
 import json
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import nats
 import pytest
 
 from headwater.jetstream.meta.codec import encode_entry
 from headwater.jetstream.meta.records import ServerRemoved
-from headwater.runtime.environment import Environment, Scheduler
+from headwater.runtime.environment import Environment
 from headwater.testing import Host, World, seeds
+from tests.kit.stalling_scheduler import StallingScheduler
 from tests.simulation.agreement_scenario import NAMES, Agreeing
-
-T = TypeVar("T")
 
 
 def propose_entry(story: Agreeing, name: str) -> None:
@@ -27,30 +25,6 @@ def propose_entry(story: Agreeing, name: str) -> None:
 
 
 # --- a disk that stalls --------------------------------------------------------------------------
-
-
-class StallingScheduler:
-    """A scheduler whose work off the loop, the syncs of the disk, can be held back."""
-
-    def __init__(self, inner: Scheduler) -> None:
-        self._inner = inner
-        self.call_soon = inner.call_soon
-        self.call_later = inner.call_later
-        self.is_stalled = False
-        self._held: list[Callable[[], None]] = []
-
-    def offload(self, work: Callable[[], T], done: Callable[[T], object]) -> None:
-        if self.is_stalled:
-            self._held.append(lambda: self._inner.offload(work, done))
-        else:
-            self._inner.offload(work, done)
-
-    def release(self) -> None:
-        """Let the disk go on."""
-        self.is_stalled = False
-        held, self._held = self._held, []
-        for each in held:
-            each()
 
 
 class Stalling(Agreeing):
