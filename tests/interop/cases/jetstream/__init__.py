@@ -30,6 +30,7 @@ TOPICS: tuple[str, ...] = (
     "consumer_restart",
     "consumer_update",
     "conventions",
+    "copy_origins",
     "counters",
     "create",
     "dedupe",
