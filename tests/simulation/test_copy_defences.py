@@ -106,6 +106,27 @@ def an_origin_that_is_created_again() -> Bodies:
     return bodies(world, "S")
 
 
+def a_mirrored_origin_that_is_created_again() -> Bodies:
+    world = CopyWorld()
+    world.make("O", subjects=["o"], allow_direct=True)
+    world.publish(("o", b"1"), ("o", b"2"), ("o", b"3"))
+    world.make("M", mirror={"name": "O"}, mirror_direct=True)
+    world.copy(SETTLING_S)
+    world.node.close_jetstream()
+    world.disk.kill()
+    world = CopyWorld(world.node.options, world.disk)
+    # The clock of a world begins again, and streams differ by the time of their creation.
+    world.copy(100)
+    world.call("STREAM.DELETE.O")
+    world.make("O", subjects=["o"], allow_direct=True)
+    world.publish(*[("o", b"new")] * 5)
+    world.copy(40)
+    told = world.mirror("M").get("error", {})
+    if told.get("err_code") != 10225:
+        raise Broken(f"the mirror goes on with another stream: {told}")
+    return bodies(world, "M")
+
+
 def a_work_queue_while_its_message_waits_for_a_sync() -> Bodies:
     world = syncing()
     world.make("W", subjects=["w"], storage="memory", retention="workqueue")
@@ -197,6 +218,7 @@ DEFENCES: Final[dict[str, tuple[Plant, Story]]] = {
     "wait for transit": (no_wait_for_transit, an_update_while_a_message_is_on_its_way),
     "rounds": (no_rounds, a_message_that_is_refused_before_others),
     "identity": (no_identity, an_origin_that_is_created_again),
+    "identity of a mirror": (no_identity, a_mirrored_origin_that_is_created_again),
     "confirm when applied": (confirm_at_once, a_work_queue_while_its_message_waits_for_a_sync),
     "journal entries": (no_entries, a_purge_of_the_copy_and_a_kill),
     "skip of duplicates": (no_skip_of_duplicates, a_purge_that_moves_the_end_of_a_mirror),

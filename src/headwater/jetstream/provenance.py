@@ -73,6 +73,11 @@ def index_names_of(config: StreamConfig) -> list[bytes]:
     return [index_name_of(source) for source in config.sources if source is not None]
 
 
+def mirror_name_of(config: StreamConfig) -> bytes:
+    """The index name of the origin of a mirror; empty for any other stream."""
+    return b"" if config.mirror is None else index_name_of(config.mirror)
+
+
 def read_provenance(value: bytes) -> Provenance | None:
     """Read the value of a header; None if it has none of the forms."""
     if value.startswith(_ACK):

@@ -47,6 +47,8 @@ SILENCE_NS: Final = 4 * HEARTBEAT_NS
 # A mirror answers direct reads of its origin when it lacks fewer messages than this.
 NEARLY_CAUGHT_UP: Final = 10
 
+OF_ANOTHER: Final = "the origin is another stream than the one mirrored; create the mirror again"
+
 _LAST_CONSUMER: Final = b"Nats-Last-Consumer"
 _STALLED: Final = b"Nats-Consumer-Stalled"
 _STREAM_IDENTITY: Final = b"Nats-Stream-Identity"
@@ -90,6 +92,7 @@ class CopyMachine:
         "due_ns",
         "error",
         "identity",
+        "is_of_another",
         "lag",
         "origin",
         "phase",
@@ -121,8 +124,10 @@ class CopyMachine:
         self._next_number = 0
         # The number of messages of the origin behind the last one that arrived; -1 if unknown.
         self._pending = -1
-        # Whether the origin is another stream than the one that was copied so far.
+        # Whether the origin is another stream than the one that was copied so far. A source is
+        # copied from its beginning then; a mirror would mix the messages of two streams.
         self._is_recreated = False
+        self.is_of_another = False
         # The answer that a second request follows.
         self._answer: Answer | None = None
 
@@ -160,9 +165,7 @@ class CopyMachine:
         if answer.error is not None:
             refused = answer.error
             if refused.err_code == error_codes.CONSUMER_STREAM_IDENTITY_MISMATCH.err_code:
-                # The stream of that name is another one: it is copied from its beginning.
-                self._is_recreated = True
-                self._retry(now_ns)
+                self._find_another(now_ns)
                 return None
             error = ErrorDocument(refused.code, refused.err_code, refused.description)
             self._fail(error, now_ns)
@@ -183,6 +186,16 @@ class CopyMachine:
         self._begin(answer, header, now_ns)
         return None
 
+    def _find_another(self, now_ns: int) -> None:
+        """Note that the stream of the origin's name is another one."""
+        if self.origin.is_mirrored:
+            self.is_of_another = True
+            code = error_codes.CONSUMER_STREAM_IDENTITY_MISMATCH
+            self._fail(ErrorDocument(code.code, code.err_code, OF_ANOTHER), now_ns)
+        else:
+            self._is_recreated = True
+            self._retry(now_ns)
+
     def _begin(self, answer: Answer, header: bytes, now_ns: int) -> None:
         self.phase = Phase.COPYING
         self.due_ns = now_ns + SILENCE_NS
@@ -191,9 +204,8 @@ class CopyMachine:
         self._next_number = answer.delivered.consumer_seq + 1
         self.sequence = max(answer.delivered.stream_seq, self._position.sequence)
         self._heard_ns = now_ns
-        if not self.origin.is_mirrored:
-            self.identity = value_of(header, _STREAM_IDENTITY) or b"" if header else b""
-        self._is_recreated = False
+        self.identity = value_of(header, _STREAM_IDENTITY) or b"" if header else b""
+        self._is_recreated = self.is_of_another = False
 
     def _setup_failed(self, reason: str) -> ErrorDocument:
         code = (

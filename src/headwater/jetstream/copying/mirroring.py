@@ -14,7 +14,7 @@ from headwater.jetstream.copying.headers import copied
 from headwater.jetstream.copying.origins import Origin
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.proposal import Copying, Proposal
-from headwater.jetstream.records import Published, Record, Skipped
+from headwater.jetstream.records import Copied, Published, Record, Skipped
 from headwater.jetstream.streams.limits import OVERHEAD_BYTES_MAX
 from headwater.jetstream.streams.publishing import checks
 from headwater.jetstream.streams.stream import Stream
@@ -46,12 +46,17 @@ def _from(following: int, arrivals: Arrivals) -> Arrivals:
     return arrivals.part(begin, count) if begin else arrivals
 
 
-def skipping(stream: Stream, sequence: int) -> Proposal[Record]:
-    """Give out all sequences up to one that the origin no longer has."""
-    ahead = stream.look_ahead
-    if sequence < ahead.next_sequence:
-        return Proposal()
-    return Proposal([Skipped(sequence, b"", b"", max(ahead.last_ns, 0))])
+def beginning(stream: Stream, origin: Origin, sequence: int, identity: bytes) -> Proposal[Record]:
+    """Note which stream the origin is, and give out all sequences up to one that it no longer has.
+
+    A mirror that goes on with another stream of the name would mix the messages of two streams.
+    """
+    ahead, records = stream.look_ahead, list[Record]()
+    if identity and stream.positions.of(origin.index_name).identity != identity:
+        records.append(Copied(origin.index_name, 0, identity))
+    if sequence >= ahead.next_sequence:
+        records.append(Skipped(sequence, b"", b"", max(ahead.last_ns, 0)))
+    return Proposal(records)
 
 
 def _is_plain(

@@ -114,8 +114,8 @@ def creation_of(origin: Origin, position: Position, start: ConsumerConfig, inbox
     header = with_value(b"", REQUIRED_API_LEVEL, _LEVEL)
     if not origin.is_mirrored:
         header = with_value(b"", REQUIRED_API_LEVEL, _LEVEL_OF_IDENTITY)
-        if position.identity:
-            header = with_value(header, _STREAM_IDENTITY, position.identity)
+    if position.identity:
+        header = with_value(header, _STREAM_IDENTITY, position.identity)
     return Ask(origin.api_subject(call), header, body, inbox.encode(errors="surrogateescape"))
 
 

@@ -1,5 +1,7 @@
 """The positions up to which a stream has copied its sources: a part of its durable state.
 
+For a mirror, whose own last sequence is its position, they have the identity of the origin alone.
+
 A position changes by a record alone (`headwater.jetstream.records.Copied`). The record stands
 before the messages that were copied and holds once they are stored, so that the entry of the
 journal about it is there before a limit removes one of them.
@@ -114,13 +116,15 @@ class OriginPositions:
         for record in found:
             self._by_source[record.source] = Position(record.sequence, record.identity)
 
-    def recover(self, sources: Iterable[bytes], is_exact: bool) -> None:
+    def recover(self, sources: Iterable[bytes], is_exact: bool, mirror: bytes = b"") -> None:
         """Restore the positions from the journal, and from the messages that came after it.
 
-        The files of a log that `is_exact` have both or neither.
+        The files of a log that `is_exact` have both or neither. Of the origin of a mirror only the
+        identity counts, which no message has.
         """
         wanted = {*sources}
-        if not wanted:
+        named = wanted | {mirror} if mirror else wanted
+        if not named:
             return
         behind = 0
         for entry in self._log.entries:
@@ -129,10 +133,10 @@ class OriginPositions:
                     record = decode_copied(entry.body)
                 except RecordError:
                     continue
-                if record.source in wanted:
+                if record.source in named:
                     self._by_source[record.source] = Position(record.sequence, record.identity)
                     behind = entry.position
-        if self._by_source and not is_exact:
+        if wanted and self._by_source and not is_exact:
             found = at_once(self._scanning(behind + 1, self._by_source.keys()))
             for source, position in found.items():
                 self._by_source[source] = position

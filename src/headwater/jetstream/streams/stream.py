@@ -29,7 +29,7 @@ from headwater.jetstream.consumers.records import (
     LongRecord,
 )
 from headwater.jetstream.proposal import Proposal
-from headwater.jetstream.provenance import index_names_of
+from headwater.jetstream.provenance import index_names_of, mirror_name_of
 from headwater.jetstream.records import (
     Configured,
     Copied,
@@ -521,9 +521,9 @@ class Stream(StreamView):
         self.due.reconfigured()
         if before.duplicate_window != config.duplicate_window:
             yield from self.dedupe.setting_window(config.duplicate_window, now_ns)
-        if before.sources != config.sources:
+        if (before.sources, before.mirror) != (config.sources, config.mirror):
             sources = index_names_of(config)
-            self.positions.keep_only(sources)
+            self.positions.keep_only([*sources, mirror_name_of(config)])
             yield from self.positions.finding_missing(sources)
         narrows = narrows_subject_limit(config, before)
         yield from self.removals.keeping_limits(with_subjects=narrows)
@@ -551,7 +551,7 @@ class Stream(StreamView):
             # Ids are found before messages are removed, because an id outlives its message.
             recovery.find_ids(log, self.dedupe, now_ns)
         log.passed.clear()
-        self.positions.recover(index_names_of(self.config), is_exact)
+        self.positions.recover(index_names_of(self.config), is_exact, mirror_name_of(self.config))
         consumed = self.consumers.recover()
         with suppress(StoreError):
             if not is_exact:

@@ -100,6 +100,18 @@ class TestAnswers:
         made.answered(b"NATS/1.0\r\nNats-Stream-Identity: new\r\n\r\n", answer(), NOW_NS)
         assert (made.sequence, made.identity) == (0, b"new")
 
+    def test_a_mirror_does_not_go_on_with_another_stream_of_that_name(self) -> None:
+        made = machine()
+        made.ask(Position(9, b"old"), NOW_NS)
+        code = error_codes.CONSUMER_STREAM_IDENTITY_MISMATCH.err_code
+        made.answered(b"", json.dumps({"error": {"err_code": code}}).encode(), NOW_NS)
+        told = made.info(NOW_NS).error
+        assert told is not None
+        assert (made.is_of_another, told.err_code) == (True, code)
+        assert b"old" in made.ask(Position(9, b"old"), NOW_NS).header
+        made.answered(b"NATS/1.0\r\nNats-Stream-Identity: old\r\n\r\n", answer(), NOW_NS)
+        assert not made.is_of_another
+
     def test_a_named_consumer_has_to_acknowledge_by_flow_control(self) -> None:
         named = StreamConsumerSource(name="C", deliver_subject="d")
         made = machine(consumer=named)

@@ -12,8 +12,8 @@ from headwater.jetstream.config.stream_config import (
     StreamSource,
     SubjectTransformConfig,
 )
-from headwater.jetstream.copying.mirroring import skipping
-from tests.kit.copied_messages import ORIGIN_NS, arrivals, mirror
+from headwater.jetstream.copying.mirroring import beginning
+from tests.kit.copied_messages import ORIGIN_NS, arrivals, mirror, origin_of
 from tests.kit.stream_driver import StreamDriver
 
 STORAGES = [Storage.MEMORY, Storage.FILE]
@@ -45,8 +45,8 @@ def test_messages_that_are_there_are_not_stored_again() -> None:
 
 def test_sequences_that_the_origin_no_longer_has_are_passed_over() -> None:
     driver = mirror_stream()
-    driver.propose(skipping(driver.stream, 6))
-    driver.propose(skipping(driver.stream, 6))
+    for _ in range(2):
+        driver.propose(beginning(driver.stream, origin_of(True), 6, b"id"))
     assert driver.stream.look_ahead.next_sequence == 7
     driver.check()
     driver.restart()

@@ -5,9 +5,10 @@ from typing import Any, Final
 import pytest
 
 from headwater.jetstream.config.stream_config import Storage, StreamSource
+from headwater.jetstream.copying import mirroring
 from headwater.jetstream.records import Copied
 from headwater.jetstream.streams.origin_positions import NOWHERE, Position
-from tests.kit.copied_messages import IDENTITY, arrivals, source
+from tests.kit.copied_messages import IDENTITY, arrivals, origin_of, source
 from tests.kit.stream_driver import StreamDriver
 
 NAME: Final = b"O > >"
@@ -108,4 +109,17 @@ def test_a_source_that_comes_back_without_messages_begins_again() -> None:
     driver.update(sources=())
     driver.purge()
     driver.update(sources=(StreamSource(name="O"),))
+    assert position(driver) == NOWHERE
+
+
+@pytest.mark.parametrize("is_rewritten", [False, True])
+def test_a_mirror_knows_its_origin_until_it_is_promoted(is_rewritten: bool) -> None:
+    driver = StreamDriver(Storage.FILE, subjects=(), mirror=StreamSource(name="O"))
+    driver.propose(mirroring.beginning(driver.stream, origin_of(True), 3, IDENTITY))
+    if is_rewritten:
+        driver.rewrite_journal()
+    driver.check()
+    driver.restart()
+    assert position(driver) == Position(0, IDENTITY)
+    driver.update(mirror=None)
     assert position(driver) == NOWHERE

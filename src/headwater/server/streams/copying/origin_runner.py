@@ -32,7 +32,7 @@ from headwater.jetstream.errors import ApiError
 from headwater.jetstream.proposal import Copying, Proposal
 from headwater.jetstream.records import Record
 from headwater.jetstream.streams.look_ahead import IN_FLIGHT_MESSAGES_MAX
-from headwater.jetstream.streams.origin_positions import Position
+from headwater.jetstream.streams.origin_positions import NOWHERE, Position
 from headwater.server.core.client import Client, Inlet, Subscription
 from headwater.server.core.ingest import Ingest
 from headwater.server.streams.copying.room import CopyRoom, Target
@@ -138,8 +138,10 @@ class OriginRunner:
         return self._machine.info(self._room.now_ns())
 
     def may_be_read(self) -> bool:
-        """Whether a mirror may be read in place of its origin: it had nearly caught up, and is not
-        out of contact."""
+        """Whether a mirror may be read in place of its origin: it had nearly caught up, is not out
+        of contact, and the origin is no other stream."""
+        if self._machine.is_of_another:
+            return False
         return self._has_caught_up and self._machine.contact.holds(self._room.now_ns())
 
     def set_max_staleness(self, max_staleness_ns: int) -> None:
@@ -191,9 +193,12 @@ class OriginRunner:
 
     def _position(self) -> Position:
         stream = self._target.stream
+        known = stream.positions.of(self.origin.index_name)
         if self.origin.is_mirrored:
-            return Position(stream.look_ahead.next_sequence - 1)
-        return stream.positions.of(self.origin.index_name)
+            last = stream.look_ahead.next_sequence - 1
+            # A mirror that has nothing may copy any stream of the name.
+            return Position(last, known.identity) if last else NOWHERE
+        return known
 
     def _send(self, ask: Ask) -> None:
         self._end_reply()
@@ -310,7 +315,7 @@ class OriginRunner:
         self._target.request(Request(deciding, part.refused, adds_messages=True))
 
     def _pass_over(self, sequence: int) -> None:
-        """Have a mirror give out sequences that its origin no longer has."""
+        """Have a mirror note its origin, and give out sequences that this no longer has."""
         number = self._round
         part = self._begin_part(number)
 
@@ -319,7 +324,8 @@ class OriginRunner:
             if number != self._round or not self._can_store():
                 part.applied()
                 return None
-            proposal = mirroring.skipping(self._target.stream, sequence)
+            identity = self._machine.identity
+            proposal = mirroring.beginning(self._target.stream, self.origin, sequence, identity)
             proposal.outcome = part
             return proposal
 
