@@ -278,6 +278,17 @@ class Load:
         }
         return Replica(server, max(stored, default=0), messages)
 
+    async def read(self, stream: str, last_sequence: int) -> dict[int, str]:
+        """The bodies of another stream by sequence, once it has one of the sequence."""
+        stored: dict[int, str] = {}
+
+        async def is_read() -> bool:
+            stored.update(await self._read_batch(max(stored, default=0) + 1, stream))
+            return max(stored, default=0) >= last_sequence
+
+        await wait_until(f"{stream} is read up to {last_sequence}", is_read)
+        return stored
+
     async def _read_all(self) -> dict[int, str]:
         """The bodies of all messages by sequence, as the leader has them."""
         stored: dict[int, str] = {}
@@ -296,7 +307,7 @@ class Load:
         await wait_until("the stream is read", is_read)
         return stored
 
-    async def _read_batch(self, first: int) -> dict[int, str]:
+    async def _read_batch(self, first: int, stream: str = STREAM) -> dict[int, str]:
         """The messages of one request, which may have ended early."""
         client = self._clients["o"]
         found: dict[int, str] = {}
@@ -304,7 +315,7 @@ class Load:
         arrived = await client.subscribe(inbox)
         body = json.dumps({"seq": first, "batch": READ_BATCH}).encode()
         with contextlib.suppress(nats.errors.Error, OSError, TimeoutError):
-            await client.publish(f"$JS.API.DIRECT.GET.{STREAM}", body, reply=inbox)
+            await client.publish(f"$JS.API.DIRECT.GET.{stream}", body, reply=inbox)
             while True:
                 message = await arrived.next_msg(timeout=2)
                 headers = message.headers or {}
