@@ -20,7 +20,7 @@ from tests.simulation.copying_scenario import CopyingScenario, Shape
 
 Plant: TypeAlias = Callable[[pytest.MonkeyPatch], None]
 
-SEEDS = 3
+SEEDS = 6
 VIRTUAL_S_MAX = 1_200.0
 
 SHAPES = {
