@@ -25,6 +25,8 @@ from headwater.client.api.requests import (
     Document,
     account_info,
     consumer_info,
+    message_get,
+    stream_info,
 )
 
 T = TypeVar("T")
@@ -109,6 +111,42 @@ class AsyncApiClient:
     async def names(self, subject: str | None = None) -> list[str]:
         """The names of all streams, or of those that keep `subject`."""
         return await joined(self._pages(pages.stream_names(subject)))
+
+    async def message(self, stream: str, wanted: Document, is_linearizable: bool) -> Document:
+        """One message, as the leader of its stream has it; or as it was acknowledged last."""
+        if is_linearizable:
+            sequence = await self._sequence_of(stream, wanted)
+            # A sequence has one message for ever, so its contents need no second such read.
+            wanted = {"seq": sequence} if sequence else wanted
+        message: Document = (await self.request(message_get(stream, wanted)))["message"]
+        return message
+
+    async def _sequence_of(self, stream: str, wanted: Document) -> int:
+        """The sequence of a message by a linearizable read; 0 if there is none."""
+        info = await self.request(stream_info(stream))
+        if info["config"].get("read_consistency", "default") in ("", "default"):
+            raise CommandFailed(
+                "linearizable reads are not enabled for this stream",
+                f"Enable them with: headwater stream edit {stream} --read-consistency weak",
+            )
+        request = ApiRequest(f"DIRECT_LEADER.GET.{stream}", wanted, stream)
+        asked = asyncio.ensure_future(
+            self.session.client.request(
+                request.subject(self.prefix), request.payload, self.timeout_s
+            )
+        )
+        try:
+            answer = await self.session.until(asked, None)
+        except nats.errors.NoRespondersError as error:
+            raise NoAnswer(
+                f"No server is sure to lead stream {stream} now",
+                "Try again in a moment: another leader may be on its way.",
+            ) from error
+        except nats.errors.TimeoutError as error:
+            raise self._silence(request.subject(self.prefix)) from error
+        finally:
+            asked.cancel()
+        return int((answer.headers or {}).get("Nats-Sequence", "0"))
 
     async def consumer(self, stream: str, consumer: str) -> Document:
         """A consumer's information."""

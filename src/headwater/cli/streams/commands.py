@@ -49,7 +49,6 @@ from headwater.cli.streams.copies import (
 from headwater.cli.streams.settings import SETTINGS, promoted, reset_values, without_effect
 from headwater.client.api.requests import (
     Document,
-    message_get,
     stream_create,
     stream_delete,
     stream_info,
@@ -332,12 +331,19 @@ headwater stream get ORDERS --last-for orders.new
 headwater stream get ORDERS --next-for 'orders.*' 17    the first such message from 17 on
 headwater stream get ORDERS 17 --raw > order.bin        the payload alone, byte for byte
 headwater stream get ORDERS 17 --json | jq .headers
+headwater stream get ORDERS --last-for orders.new --consistency linearizable
 """,
 )
 @click.argument("name", type=STREAM_NAME)
 @click.argument("sequence", type=click.IntRange(min=1), required=False, metavar="[SEQ]")
 @click.option("--last-for", metavar="SUBJECT", help="The last message on a subject.")
 @click.option("--next-for", metavar="SUBJECT", help="The first on a subject, from SEQ on.")
+@click.option(
+    "--consistency",
+    type=click.Choice(("leader", "linearizable")),
+    default="leader",
+    help="Linearizable: no message that was acknowledged before is missed.",
+)
 @click.option("--raw", is_flag=True, help="The payload alone.")
 @JSON_OPTION
 def get(
@@ -347,6 +353,7 @@ def get(
     sequence: int | None,
     last_for: str | None,
     next_for: str | None,
+    consistency: str,
     raw: bool,
     as_json: bool,
 ) -> ExitCode:
@@ -362,8 +369,8 @@ def get(
         wanted = {"seq": sequence}
     else:
         raise click.UsageError("say which message: SEQ, --last-for SUBJECT or --next-for SUBJECT")
-    answer = api.request(message_get(name, wanted))
-    message = answer["message"]
+    is_linearizable = consistency == "linearizable"
+    message = api.call(lambda calls: calls.message(name, wanted, is_linearizable))
     if raw:
         write_payload(render.stored_data(message))
     elif as_json:

@@ -404,6 +404,20 @@ def test_a_message_that_is_not_there_is_a_failure(stream: Call, filled: str) -> 
     )
 
 
+@pytest.mark.parametrize("which", [("--last-for", "{}.0"), ("10",)])
+def test_a_linearizable_read_needs_a_level_of_the_stream(
+    kind: str, stream: Call, filled: str, which: tuple[str, ...]
+) -> None:
+    words = [word.format(filled) for word in which]
+    ended = stream("get", filled, *words, "--consistency", "linearizable")
+    assert ended.code == 1
+    assert ended.err.startswith("Error: linearizable reads are not enabled for this stream\n")
+    if kind == "headwater":
+        assert stream("edit", filled, "--read-consistency", "weak", "--force").code == 0
+        found = stream("get", filled, *words, "--consistency", "linearizable", "--json").out
+        assert json.loads(found)["sequence"] == 10
+
+
 # --- losing -------------------------------------------------------------------------------------
 
 

@@ -139,3 +139,46 @@ def test_a_session_that_is_not_waited_for_is_missed(monkeypatch: pytest.MonkeyPa
         (frame,) = frames_in(asker.take())
         answers.append(frame.status or frame.payload.decode())
     assert answers == ["two", "412 Min Last Sequence"]
+
+
+# --- reads that come together -------------------------------------------------------------------
+
+
+def read_together(world: Reading, name: str) -> list[str]:
+    """The answers to two reads of the last message of a subject that come in one piece."""
+    asker = world.client(name, headers=True, no_responders=True)
+    asker.take()
+    line = "PUB $JS.API.DIRECT.GET.S.s.a {} 0\r\n\r\n"
+    asker.send(f"SUB in.* 1\r\n{line.format('in.1')}{line.format('in.2')}".encode())
+    world.quiet(0.2)
+    return [each.status[:3] or each.payload.decode() for each in frames_in(asker.take())]
+
+
+@pytest.mark.parametrize("is_led_here", [True, False])
+def test_linearizable_reads_that_come_together_need_a_lease(is_led_here: bool) -> None:
+    world = Reading()
+    world.put("s1", "one")
+    leader = world.leader
+    name = leader if is_led_here else world.other_than(leader)
+    assert read_together(world, name) == ["one", "one"]
+    # The leader goes on, and its later entries grant nothing.
+    world.node(leader).grant_leases(0)
+    world.quiet(LEASE_S)
+    assert read_together(world, name) == ["503", "503"]
+
+
+def test_linearizable_reads_that_come_together_are_checked_behind_the_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = Reading()
+    world.put("s1", "one")
+    leader = world.leader
+    read = Stream.last_message
+
+    def read_and_pause(self: Stream, pattern: bytes) -> StoredMessage | None:
+        found = read(self, pattern)
+        world.clock.passed_ns += round(LEASE_S * NS_PER_S)
+        return found
+
+    monkeypatch.setattr(Stream, "last_message", read_and_pause)
+    assert read_together(world, leader) == ["503", "503"]
