@@ -146,7 +146,7 @@ class PeerDecoder:
         return line
 
     def frames(self) -> list[tuple[Kind, bytes]]:
-        """The frames that are complete. Raises MalformedFrame."""
+        """The frames that are complete, until there are none. Raises MalformedFrame."""
         found: list[tuple[Kind, bytes]] = []
         buffer = self._buffer
         position, end = 0, len(buffer)
@@ -155,6 +155,9 @@ class PeerDecoder:
             kind = _KINDS.get(number)
             if kind is None:
                 raise MalformedFrame(f"unknown kind of frame {number}")
+            if size > self.bytes_max and found:
+                # The frames before it may raise the limit: a greeting does.
+                break
             if size > self.bytes_max or size > _BODY_BYTES_MAX[kind]:
                 raise MalformedFrame(f"a frame of {size} bytes is too large")
             begin = position + _HEAD.size

@@ -232,6 +232,14 @@ class TestDecoder:
         with pytest.raises(MalformedFrame, match="is too large"):
             decoder.frames()
 
+    def test_has_the_frames_before_a_large_one_taken_first(self) -> None:
+        decoder = PeerDecoder(bytes_max=100)
+        large = frame(Kind.CONSENSUS, bytes(101))
+        decoder.feed(frame(Kind.CONSENSUS, b"greeting") + large * 2)
+        assert decoder.frames() == [(Kind.CONSENSUS, b"greeting")]
+        decoder.bytes_max = 101
+        assert len(decoder.frames()) == 2
+
     def test_has_room_for_the_largest_raft_entry(self) -> None:
         assert FRAME_BYTES_MAX > ENTRY_DATA_BYTES_MAX + 64 * 1024
 

@@ -372,10 +372,11 @@ class Cluster:
                 self._open(channel)
             if channel.purpose is Purpose.CONSENSUS:
                 self.listener.peer_heard(self.peers[channel.peer_id].name)
-            for kind, body in channel.decoder.frames():
-                self._take(channel, kind, body)
-                if channel.close_reason:
-                    return
+            while found := channel.decoder.frames():
+                for kind, body in found:
+                    self._take(channel, kind, body)
+                    if channel.close_reason:
+                        return
         except RefusedByPeer as refusal:
             self._refused_by_peer(channel, refusal.reply)
         except PeerError as error:

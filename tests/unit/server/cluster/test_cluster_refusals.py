@@ -18,6 +18,7 @@ from headwater.server.cluster.consensus.peers import Greeting, ServerFacts, enco
 from headwater.server.cluster.consensus.senders import Senders
 from headwater.server.cluster.peer import opaque
 from headwater.testing.disk import SimDisk
+from headwater.wire.peer_frames import GREETING_BYTES_MAX
 from headwater.wire.peer_info import PeerConnect, PeerInfo, Purpose, connect_line, info_line
 from tests.kit.agreeing_cluster import AgreeingCluster
 from tests.kit.world import infos_in
@@ -94,7 +95,13 @@ def driver_of(world: AgreeingCluster, name: str) -> ConsensusDriver:
 class Stranger:
     """A server that has greeted another one and says what it likes."""
 
-    def __init__(self, world: AgreeingCluster, name: str, cluster: bytes | None = None) -> None:
+    def __init__(
+        self,
+        world: AgreeingCluster,
+        name: str,
+        cluster: bytes | None = None,
+        behind: bytes = b"",
+    ) -> None:
         self.world, self.name = world, name
         self.end = world.stranger(name)
         info = PeerInfo(server_id="NX", server_name="x", cluster="C", jetstream=True, link=2)
@@ -104,7 +111,8 @@ class Stranger:
         greeting = Greeting(ServerFacts(bytes(16), 1, bytes(8)), None)
         if cluster is not None:
             greeting = Greeting(greeting.facts, None, cluster)
-        self.end.write(opaque(Purpose.CONSENSUS, GREETING + encode_greeting(greeting)))
+        data = opaque(Purpose.CONSENSUS, GREETING + encode_greeting(greeting))
+        self.end.write(data + (opaque(Purpose.CONSENSUS, behind) if behind else b""))
         world.quiet(0.2)
 
     def say(self, *messages: Message) -> None:
@@ -186,3 +194,14 @@ def test_a_server_that_was_refused_may_come_back_on_its_own_store() -> None:
     assert consensus is not None
     assert consensus.meta is not None
     assert consensus.meta.may_vote
+
+
+def test_a_large_frame_may_come_in_one_piece_with_the_greeting() -> None:
+    """A server that was busy reads both at once."""
+    world = AgreeingCluster(3)
+    follower = world.other_than(world.meta_leader)
+    stranger = Stranger(world, follower, None, behind=bytes(GREETING_BYTES_MAX + 1))
+    assert "a frame ends within" not in world.log_of(follower)
+    assert "is too large" not in world.log_of(follower)
+    assert "Disconnected from server 'x': a malformed frame" in world.log_of(follower)
+    assert stranger.end.ended
