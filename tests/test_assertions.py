@@ -24,6 +24,8 @@ ONLY_RUN: Final = frozenset(
         "simulation/test_consumer_delivery.py:test_messages_stay_while_somebody_needs_them",
         "simulation/test_consumer_delivery.py:test_without_a_defence_nothing_shows_while_nothing_fails",
         "simulation/test_core_delivery.py:test_every_message_is_accounted_for",
+        "simulation/test_read_levels.py:test_without_faults_a_rule_is_not_missed",
+        "simulation/test_read_levels.py:test_without_faults_the_check_behind_a_read_is_not_missed",
         "simulation/test_replicated_streams.py:test_replies_before_the_commit_do_not_show_while_nothing_fails",
         "simulation/test_replicated_streams.py:test_streams_keep_their_promises",
         "simulation/test_stream_durability.py:test_what_was_promised_holds",
