@@ -343,9 +343,11 @@ class ApiService:
         """Answer a get when the stream is complete as far as its reader has seen it. A leader that
         may have been replaced says so; the level of reads decides whether it has to be sure."""
         confirmation_of = partial(self._reads.confirmation, account, request.stream_name)
+        # A server that has lost the stream meanwhile does not know that it is gone.
+        first = confirmation_of()
 
         def confirm(response: Response | None, is_told: bool) -> None:
-            if not confirmation_of().holds():
+            if not (first.holds() and confirmation_of().holds()):
                 error = ErrorDocument.of(ApiError.of(error_codes.CLUSTER_NOT_AVAIL))
                 response = operation.response(error=error)
             reply_to(response, is_told)
