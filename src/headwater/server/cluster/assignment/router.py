@@ -331,11 +331,10 @@ class RequestRouter:
 
     def _pass_on_again(self, call: Call, there: StreamAssignment, tries: int) -> None:
         now = self._meta.assignments.get(there.account, there.name)
+        # A create that came before a deletion must not undo it: a client that repeats a create, and
+        # deletes the stream when the first one is answered, would find the stream again.
         if now is not None and now.incarnation == there.incarnation:
             self._pass_on(call, now, tries)
-        else:
-            # The stream is gone: the call may create it.
-            self._route_or_answer(call, tries)
 
     def forwarded(self, call: Call) -> None:
         """Answer a call that another server has forwarded, if this one is responsible for it."""
