@@ -282,16 +282,16 @@ class CopyingScenario:
         if not replicas:
             return []
         longest = max(replicas, key=lambda replica: replica.last_sequence)
-        details: Any = longest.state["headers and times"]
+        headers: Any = longest.state["headers"]
         return [
             Message(
                 sequence,
                 longest.messages[sequence].subject,
                 header,
                 longest.messages[sequence].body,
-                timestamp_ns,
+                longest.messages[sequence].time_ns,
             )
-            for sequence, header, timestamp_ns in details
+            for sequence, header in headers
         ]
 
     def _has_settled(self) -> bool:

@@ -37,6 +37,7 @@ from headwater.testing.faults import (
     Drift,
     Fault,
     HalfOpen,
+    Jump,
     Partition,
     Pause,
     Refuse,
@@ -66,9 +67,11 @@ NS_PER_S = 1_000_000_000
 SYNC_INTERVAL_S = 2.0
 ACK_WAIT_S = 2.0
 SETTLED_S_MAX = 120.0
+# Jumps of the clock are of 10 s at most, and not of a day.
+JUMP_RATIO = 8_640
 POLL_S = 0.25
-# Ids must be remembered for longer than any run lasts.
-DUPLICATE_WINDOW_S = 3600
+# Ids must be remembered for longer than any run lasts, also by clocks that are set forward.
+DUPLICATE_WINDOW_S = 30 * 24 * 3600
 
 SYSTEM = AccountOptions("SYS", (UserOptions("admin", "admin", "SYS"),))
 
@@ -81,6 +84,7 @@ KINDS: tuple[type[Fault], ...] = (
     Pause,
     Crash,
     Drift,
+    Jump,
 )
 # The longest time of a sync, by run: from a good disk to a bad one.
 SYNCS_S_MAX = (0.002, 0.02, 0.2)
@@ -128,8 +132,10 @@ SHAPES = {
     "always": Shape(),
     "interval": Shape(sync_always=False),
     "five servers": Shape(servers=5),
+    "two replicas": Shape(replicas=2),
     "three replicas": Shape(replicas=3),
     "three replicas, interval": Shape(replicas=3, sync_always=False),
+    "four replicas": Shape(servers=4, replicas=4),
     "five replicas": Shape(servers=5, replicas=5),
     "changes": Shape(servers=5, replicas=3, changes=True),
     "changes, interval": Shape(servers=5, replicas=3, changes=True, sync_always=False),
@@ -189,6 +195,8 @@ class ReplicatedScenario:
             await asyncio.sleep(rng.uniform(0.5, 2.0))
             await self._black_out()
             await self._in_order()
+            if not self.shape.sync_always and self.shape.fewest_replicas > 1:
+                await self._until("report of a loss", self._is_loss_reported)
         flipping.cancel()
         self.is_quiet = True
         await self._settle()
@@ -285,14 +293,15 @@ class ReplicatedScenario:
 
     # --- faults --------------------------------------------------------------------------------
 
-    def _plan(self) -> FaultPlan:
-        return FaultPlan.drawn(
+    def _plan(self) -> list[Episode]:
+        plan = FaultPlan.drawn(
             self.world.rng("faults"),
             servers=self.cluster.names,
             clients=[program.host.name for program in self.programs],
             episodes=self.shape.episodes,
             kinds=self.shape.kinds,
         )
+        return [Episode(tuple(map(_with_short_jump, episode.faults))) for episode in plan]
 
     def _note_losses(self, episode: Episode) -> None:
         """Note the losses of power of an episode after which confirmed changes may be missing."""
@@ -335,6 +344,11 @@ class ReplicatedScenario:
         await asyncio.sleep(1)
         for number in range(1, self.shape.servers + 1):
             await self.cluster.restart(number)
+
+    def _is_loss_reported(self) -> bool:
+        """Whether a server has said that confirmed changes may be lost."""
+        lines = (line for logged in self.cluster.logs.values() for line in logged)
+        return any("confirmed changes may be lost" in line for line in lines)
 
     async def _in_order(self) -> None:
         await self.cluster.ready()
@@ -386,6 +400,15 @@ class ReplicatedScenario:
         history.replicas = self.cluster.replicas(history.rules.name)
         is_complete = len(history.replicas) == self.shape.replicas
         return is_complete and check_replicas(Evidence(history)).holds
+
+
+def _with_short_jump(fault: Fault) -> Fault:
+    """The fault, with a jump of the clock that is shorter than the end of a run.
+
+    As in nats-server, a message that was delivered by a clock ahead is delivered again when the
+    clock of the leader has come so far.
+    """
+    return replace(fault, by_s=fault.by_s / JUMP_RATIO) if isinstance(fault, Jump) else fault
 
 
 async def _create_stream(recorder: Recorder, config: dict[str, object]) -> bool:

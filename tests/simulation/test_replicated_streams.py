@@ -10,13 +10,15 @@ import pytest
 
 from headwater.checker import BrokenPromise
 from headwater.checker.history import Outcome
-from headwater.jetstream.committers import Synced
+from headwater.jetstream.committers import Quorum, Synced
 from headwater.jetstream.proposal import Proposal
 from headwater.jetstream.records import Record
+from headwater.jetstream.streams.look_ahead import LookAhead
 from headwater.store.disk.journal import LOST
 from headwater.store.log.losses import Losses
 from headwater.testing import seeds
-from headwater.testing.faults import Drift
+from headwater.testing.faults import Crash, Drift, Jump, Partition, Pause
+from headwater.testing.loop import UnhandledException
 from tests.simulation.replicated_clients import CHANGES
 from tests.simulation.replicated_scenario import SHAPES, Shape, run
 
@@ -144,3 +146,63 @@ def test_bits_flip_and_every_promise_holds() -> None:
         _, scenario = run(seed, ONLY_FLIPS)
         flips += scenario.flips
     assert flips
+
+
+def check_calm_runs() -> None:
+    """Three replicas keep every promise in runs without faults."""
+    for seed in range(1, SEEDS_WITHOUT_FAULTS + 1):
+        _, scenario = run(seed, replace(CALM, replicas=3))
+        assert all(len(history.replicas) == 3 for history in scenario.histories.values())
+
+
+CLOCKS = Shape(replicas=3, kinds=(Jump, Pause), episodes=3, blackout=0.0, flip_s_max=0.0)
+
+
+def _times_by_the_clock_of_the_leader(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(LookAhead, "stream_time", lambda self, now_ns: now_ns)
+    patch.setattr(LookAhead, "end", lambda self: (self.next_sequence, 0))
+
+
+def test_times_that_go_back_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    _times_by_the_clock_of_the_leader(monkeypatch)
+    with pytest.raises(BrokenPromise) as caught:
+        run_seeds(SEEDS_FOR_PLANTED_BUGS, CLOCKS)
+    assert "times never go back" in caught.value.rules
+
+
+def test_times_by_the_clock_of_the_leader_do_not_show_while_no_clock_jumps(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _times_by_the_clock_of_the_leader(monkeypatch)
+    check_calm_runs()
+
+
+def _replies_before_a_quorum_has_the_entries(patch: pytest.MonkeyPatch) -> None:
+    commit = Quorum.commit
+
+    def commit_at_once(self: Quorum, entries: list[Proposal[Record]], is_behind: bool) -> int:
+        commit(self, entries, is_behind)
+        return entries[-1].index
+
+    patch.setattr(Quorum, "commit", commit_at_once)
+
+
+LEADERS_THAT_FALL = Shape(replicas=3, kinds=(Crash, Partition), episodes=3, flip_s_max=0.0)
+
+
+def test_replies_before_a_quorum_has_the_entries_are_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _replies_before_a_quorum_has_the_entries(monkeypatch)
+    # A leader that was deposed has messages which its successor does not.
+    with pytest.raises((BrokenPromise, UnhandledException)) as caught:
+        run_seeds(SEEDS_FOR_PLANTED_BUGS, LEADERS_THAT_FALL)
+    if not isinstance(caught.value, BrokenPromise):
+        assert "the messages of a record follow those of the log" in str(caught.value)
+
+
+def test_replies_before_a_quorum_do_not_show_while_nothing_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _replies_before_a_quorum_has_the_entries(monkeypatch)
+    check_calm_runs()

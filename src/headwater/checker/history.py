@@ -136,6 +136,8 @@ class Delivery(Operation):
     sequence: int
     consumer_sequence: int
     body: str
+    # The time of the message, as the server tells it; 0 if the client has not read it.
+    time_ns: int = 0
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -194,6 +196,8 @@ class Stored:
 
     subject: str
     body: str
+    # The time at which the stream got the message; 0 if it is not known.
+    time_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from headwater.checker.messages import (
     check_presence,
     check_sequences,
 )
-from headwater.checker.order import check_batches, check_expectations, check_real_time
+from headwater.checker.order import check_batches, check_expectations, check_real_time, check_times
 from headwater.checker.read_levels import (
     check_linearizable_reads,
     check_sequential_reads,
@@ -31,6 +31,7 @@ CHECKS: Final[tuple[Callable[[Evidence], Verdict], ...]] = (
     check_density,
     check_ids,
     check_real_time,
+    check_times,
     check_expectations,
     check_batches,
     check_double_acks,

@@ -1,9 +1,9 @@
-"""Checks of the order of a stream: real time, expected sequences, batches."""
+"""Checks of the order of a stream: real time, times of messages, expected sequences, batches."""
 
 from collections.abc import Iterator
 
 from headwater.checker.evidence import Claim, Evidence
-from headwater.checker.history import Batch, Operation, Publish
+from headwater.checker.history import Batch, Delivery, Operation, Publish
 from headwater.checker.removals import may_be_gone
 from headwater.checker.verdict import Offence, Verdict, verdict
 
@@ -36,6 +36,42 @@ def _reversed_pairs(evidence: Evidence) -> Iterator[Offence]:
                 f"was seen at {highest.sequence}"
             )
             yield Offence(text, (highest.operation, claim.operation))
+
+
+def check_times(evidence: Evidence) -> Verdict:
+    """A message has no earlier time than one with a lower sequence, whichever server led the stream
+    and whatever its clock showed."""
+    return verdict("times never go back", _times_that_go_back(evidence))
+
+
+def _times_that_go_back(evidence: Evidence) -> Iterator[Offence]:
+    history = evidence.history
+    told = [
+        (each.sequence, each.time_ns, each)
+        for each in history.all_of(Delivery)
+        if each.time_ns and history.is_kept(each)
+    ]
+    latest: Delivery | None = None
+    for _, _, delivery in sorted(told, key=lambda each: each[:2]):
+        if latest is not None and _is_out_of_order(latest, delivery):
+            places = f"{delivery.sequence} is of {delivery.time_ns}, {latest.sequence} of"
+            yield Offence(f"{places} {latest.time_ns}", (latest, delivery))
+        else:
+            latest = delivery
+    for replica in history.replicas:
+        last_sequence = last_ns = 0
+        for sequence, stored in sorted(replica.messages.items()):
+            if stored.time_ns < last_ns:
+                text = f"{sequence} is of {stored.time_ns}, {last_sequence} of {last_ns}"
+                yield Offence(f"{text} on {replica.server}")
+            else:
+                last_sequence, last_ns = sequence, stored.time_ns
+
+
+def _is_out_of_order(earlier: Delivery, later: Delivery) -> bool:
+    if earlier.sequence == later.sequence:
+        return earlier.time_ns != later.time_ns
+    return later.time_ns < earlier.time_ns
 
 
 def check_expectations(evidence: Evidence) -> Verdict:

@@ -252,13 +252,15 @@ def replica_of(server: Server, stream: str, account: str = "$G") -> Replica | No
     except DamagedMessageError:
         return None
     stored: Any = dump.pop("messages")
-    details = [(each.sequence, each.header, each.timestamp_ns) for each in stored]
+    headers = [(each.sequence, each.header) for each in stored]
     return Replica(
         server=server.node.name,
         last_sequence=contents.log.last_sequence,
         messages={
-            each.sequence: Stored(each.subject.decode(), each.payload.decode(errors="replace"))
+            each.sequence: Stored(
+                each.subject.decode(), each.payload.decode(errors="replace"), each.timestamp_ns
+            )
             for each in stored
         },
-        state={**dump, "headers and times": details},
+        state={**dump, "headers": headers},
     )

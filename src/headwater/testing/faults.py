@@ -26,11 +26,15 @@ Crash "power"   Tasks vanish, but peers get nothing until the host is back and r
 Drift           The host's clocks and timers run fast or slow. Survivable while pings still fall
                 into their windows.
 Jump            The wall clock is set, either way. Survivable: only reports show it.
+FullDisk        Writes to the disk of a host find no room. Survivable: a server that has no room
+                refuses messages, and stores them again when there is room. A replica that found
+                no room for a committed entry takes part again after a restart. Drawn by no plan of
+                its own accord.
 BitFlip         A bit of a segment on a host's disk flips. Survivable for messages that other
                 servers have too: strike a minority of them. Drawn by no plan of its own accord.
 
 Not in the model, because TCP or the operating system excludes it: bytes lost, repeated, reordered
-or flipped inside a living connection. Disks fail on their own (`headwater.testing.disk`); the
+or flipped inside a living connection. Disks fail in other ways too (`headwater.testing.disk`); the
 `Files` of a server hold only whole files and lose nothing.
 
 Faults may overlap: a host may be killed while paused behind a partition. Every fault has an end,
@@ -65,6 +69,9 @@ _BYTES_PER_S: Final = (2_000, 200_000)
 
 _DRIFT: Final = 0.05
 _JUMP_S: Final = 86_400.0
+
+# The room that a full disk still has.
+_ROOM_BYTES_MAX: Final = 20_000
 
 
 @dataclass(frozen=True)
@@ -226,6 +233,23 @@ class Jump(Fault):
 
 
 @dataclass(frozen=True)
+class FullDisk(Fault):
+    """The disk of a host has room for so many bytes and no more."""
+
+    host: str
+    room_bytes: int = 0
+
+    def begin(self, world: World) -> None:
+        """Limit the disk."""
+        disk = world.host(self.host).disk
+        disk.capacity_bytes = disk.used_bytes + self.room_bytes
+
+    def end(self, world: World) -> None:
+        """Let the disk have room without end again."""
+        world.host(self.host).disk.capacity_bytes = None
+
+
+@dataclass(frozen=True)
 class BitFlip(Fault):
     """A bit of a segment flips on the disk of a host, for good.
 
@@ -363,5 +387,7 @@ class _Drawer:
             return Crash(at_s, lasts_s, host, rng.choice(_CRASH_MODES))
         if kind is Drift:
             return Drift(at_s, lasts_s, host, rng.uniform(1 - _DRIFT, 1 + _DRIFT))
+        if kind is FullDisk:
+            return FullDisk(at_s, lasts_s, server, rng.randint(0, _ROOM_BYTES_MAX))
         check(kind is Jump, f"no way to draw {kind}")
         return Jump(at_s, 0.0, host, rng.uniform(-_JUMP_S, _JUMP_S))

@@ -46,6 +46,8 @@ SCAN_BATCH: Final = 100
 # An error from this code on does not say that nothing has happened.
 _SERVER_ERROR: Final = 500
 _NO_MESSAGE: Final = 10037
+# The subject of an acknowledgement with a domain and an account.
+_WORDS_WITH_DOMAIN: Final = 11
 _NOT_FOUND: Final = "404"
 
 
@@ -284,6 +286,7 @@ class Recorder:
                 sequence=known.stream,
                 consumer_sequence=known.consumer,
                 body=message.data.decode(),
+                time_ns=_time_of(message.reply),
             )
         )
         delivery.complete(self._now_s())
@@ -330,6 +333,15 @@ class Recorder:
                 pending = message.metadata.num_pending
         operation.complete(self._now_s())
         return operation
+
+
+def _time_of(reply: str) -> int:
+    """The time of a message in nanoseconds, by the subject of its acknowledgement.
+
+    The metadata of nats-py have it in microseconds.
+    """
+    words = reply.split(".")
+    return int(words[7] if len(words) < _WORDS_WITH_DOMAIN else words[9])
 
 
 def _failures() -> tuple[type[Exception], ...]:

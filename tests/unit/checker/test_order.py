@@ -1,8 +1,13 @@
 """The order of a stream: real time, expected sequences, batches."""
 
 from headwater.checker.evidence import Evidence
-from headwater.checker.history import Stored
-from headwater.checker.order import check_batches, check_expectations, check_real_time
+from headwater.checker.history import Delivery, Loss, Stored
+from headwater.checker.order import (
+    check_batches,
+    check_expectations,
+    check_real_time,
+    check_times,
+)
 from tests.kit.histories import Story, with_message, with_message_everywhere
 
 
@@ -103,3 +108,43 @@ def test_a_batch_with_another_message_within_is_found() -> None:
     with_message_everywhere(history, 2, Stored("a", "x"))
     with_message_everywhere(history, 3, Stored("a", "b2"))
     assert "scattered" in check_batches(Evidence(history)).offences[0].text
+
+
+def timed(*times_ns: int) -> Story:
+    """A stream whose messages were delivered with these times."""
+    story = Story()
+    for number, time_ns in enumerate(times_ns, 1):
+        story.publish(f"m{number}")
+        story.deliver(number).time_ns = time_ns
+    return story
+
+
+def test_times_may_stand_still() -> None:
+    assert check_times(Evidence(timed(5, 5, 7).end())).holds
+
+
+def test_a_delivery_with_a_time_before_that_of_an_earlier_message_is_found() -> None:
+    [offence] = check_times(Evidence(timed(5, 4, 7).end())).offences
+    assert [getattr(each, "sequence", 0) for each in offence.operations] == [1, 2]
+
+
+def test_a_message_with_two_times_is_found() -> None:
+    story = timed(5, 6)
+    story.deliver(1).time_ns = 6
+    assert len(check_times(Evidence(story.end())).offences) == 1
+
+
+def test_a_time_that_a_loss_may_have_undone_does_not_count() -> None:
+    history = timed(5, 9, 7).end()
+    lost = history.all_of(Delivery)[1]
+    history.losses.append(Loss(lost.end_s, 0.1))
+    history.all_of(Delivery)[0].end_s = history.all_of(Delivery)[2].end_s = 0.0
+    assert check_times(Evidence(history)).holds
+
+
+def test_a_replica_with_a_time_before_that_of_an_earlier_message_is_found() -> None:
+    history = timed(5, 6).end()
+    with_message(history, 0, 1, Stored("a", "m1", 6))
+    with_message(history, 0, 2, Stored("a", "m2", 5))
+    [offence] = check_times(Evidence(history)).offences
+    assert "2 is of 5, 1 of 6" in offence.text

@@ -13,6 +13,7 @@ from headwater.testing.faults import (
     BitFlip,
     Crash,
     Fault,
+    FullDisk,
     Partition,
     Pause,
     Refuse,
@@ -31,10 +32,10 @@ def drawn(seed: int, **options: object) -> FaultPlan:
 
 def test_every_kind_is_in_the_model() -> None:
     assert model.__doc__ is not None
-    for kind in (*ALL_KINDS, BitFlip):
+    for kind in (*ALL_KINDS, BitFlip, FullDisk):
         assert f"\n{kind.__name__} " in model.__doc__
-    # No plan flips bits of its own accord.
-    assert {*ALL_KINDS, BitFlip} == set(Fault.__subclasses__())
+    # No plan flips bits or fills disks of its own accord.
+    assert {*ALL_KINDS, BitFlip, FullDisk} == set(Fault.__subclasses__())
 
 
 def test_a_plan_follows_the_random_numbers() -> None:
@@ -117,5 +118,17 @@ def test_faults_begin_and_end_in_time() -> None:
         assert all(moment[2] for moment in seen)
         assert [moment[3] for moment in seen[:6]] == [0, 0, 0, 1, 0, 0]
         assert [moment[4] for moment in seen[4:9]] == [1, 1, 0, 1, 1]
+
+    World(1).run(main)
+
+
+def test_a_full_disk_has_room_for_some_bytes_until_the_fault_ends() -> None:
+    async def main(world: World) -> None:
+        disk = world.host("server-1").disk
+        fault = FullDisk(0.0, 1.0, "server-1", 5)
+        fault.begin(world)
+        assert disk.capacity_bytes == disk.used_bytes + 5
+        fault.end(world)
+        assert disk.capacity_bytes is None
 
     World(1).run(main)
