@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final, NamedTuple
 
+from headwater.base.clock import NS_PER_S
+from headwater.jetstream.streams.publishing.fast_batch import Operation
 from headwater.server.configuration.options import Options
 from headwater.store.log.file_log import FileLog
 from headwater.testing.disk import PowerLost, SimDisk
@@ -20,6 +22,9 @@ from tests.kit.stored_world import streaming
 Dump = dict[str, Any]
 # The states of all streams, by name.
 Dumps = dict[str, Dump]
+
+# The time of a scheduled message, soon after the last other step.
+AT: Final = "@at 2026-01-02T03:04:06Z"
 
 ROOM: Final = {"max_file_bytes": 1 << 28, "max_memory_bytes": 1 << 28}
 # So short that some steps are synced, and others are not.
@@ -77,8 +82,12 @@ class Server(ConsumerWorld):
         return sorted(self.jetstream.accounts["$G"].streams)
 
     def dump_of(self, name: str) -> Dump:
-        """The canonical state of a stream."""
-        return self.stream(name).dump(self.clock.wall_ns())
+        """The canonical state of a stream, without the consumers by which other streams copy it:
+        they end with the process."""
+        stream = self.stream(name)
+        dump: Dump = stream.dump(self.clock.wall_ns())
+        own = {each.name for each in stream.consumers.direct}
+        return {**dump, "consumers": [each for each in dump["consumers"] if each[0] not in own]}
 
     def log(self, name: str) -> FileLog:
         log = self.stream(name).log
@@ -91,6 +100,12 @@ class Server(ConsumerWorld):
         sizes = f"{len(block)} {len(block + body)}" if headers else f"{len(body)}"
         verb = "HPUB" if headers else "PUB"
         self.caller.send(f"{verb} {subject} inbox.p {sizes}\r\n{block}{body}\r\n".encode())
+        self.sync()
+
+    def put_fast(self, subject: str, number: int, operation: int) -> None:
+        """Publish a message of a fast batch."""
+        reply = f"inbox.b.100.fail.{number}.{operation}.$FI"
+        self.caller.send(f"PUB {subject} {reply} 1\r\nx\r\n".encode())
         self.sync()
 
     def call(self, operation: str, body: object = None) -> None:
@@ -155,6 +170,36 @@ def atomic_batch(subject: str) -> Step:
     return Step(publish)
 
 
+def interest_batch(needed: str, other: str) -> Step:
+    """A batch of which one message is not needed: it takes a sequence, and leaves its id."""
+
+    def publish(server: Server) -> None:
+        server.put(needed, Nats_Batch_Id="b", Nats_Batch_Sequence="1")
+        server.put(other, Nats_Batch_Id="b", Nats_Batch_Sequence="2", Nats_Msg_Id="b")
+        last = {"Nats_Batch_Sequence": "3", "Nats_Batch_Commit": "1"}
+        server.put(needed, "x" * 500, Nats_Batch_Id="b", **last)
+
+    return Step(publish)
+
+
+def fast_batch(subject: str) -> list[Step]:
+    """A batch whose messages are stored one by one; only its end is answered."""
+    return [
+        Step(lambda server: server.put_fast(subject, 1, Operation.START), is_answered=False),
+        Step(lambda server: server.put_fast(subject, 2, Operation.COMMIT)),
+    ]
+
+
+def wait(seconds: float) -> Step:
+    """Time in which a stream does work that nobody waits for."""
+
+    def pass_by(server: Server) -> None:
+        server.advance(seconds)
+        server.flush_records()
+
+    return Step(pass_by, is_answered=False)
+
+
 def consumer(name: str, stream: str, **config: Any) -> Step:
     chosen = {"name": name, "durable_name": name, "ack_policy": "explicit", **config}
     return call(f"CONSUMER.CREATE.{stream}.{name}", {"stream_name": stream, "config": chosen})
@@ -168,19 +213,20 @@ def steps(level: Level) -> list[Step]:
         chosen = {"name": name, "subjects": [f"{name.lower()}.>"], **config, **level.config}
         return call(f"STREAM.CREATE.{name}", chosen)
 
+    batches = {"allow_atomic": True} if level.has_batches else {}
     log = {
         "max_msgs_per_subject": 3,
         "allow_rollup_hdrs": True,
         "allow_msg_ttl": True,
         "allow_direct": True,
-        **({"allow_atomic": True} if level.has_batches else {}),
+        **batches,
     }
     changed = {"name": "S", "subjects": ["s.>"], **log, **level.config, "max_msgs": 3}
     return [
         creation("S", **log),
         creation("Q", retention="workqueue"),
         creation("N", allow_msg_counter=True),
-        creation("I", retention="interest"),
+        creation("I", retention="interest", **batches),
         consumer("c", "S", max_deliver=2),
         consumer("q", "Q"),
         put("i.x", Nats_Msg_Id="i"),
@@ -225,8 +271,31 @@ def steps(level: Level) -> list[Step]:
         call("STREAM.PURGE.S", {"seq": 40}),
         put("s.a", Nats_Expected_Last_Sequence="39"),
         call("STREAM.DELETE.N"),
-        creation("N", allow_msg_counter=True),
-        put("n.x", "", Nats_Incr="+1"),
+        consumer("n", "I", filter_subject="i.need"),
+        interest_batch("i.need", "i.x") if level.has_batches else put("i.x", Nats_Msg_Id="b"),
+        *timed_steps(level, creation),
+    ]
+
+
+def timed_steps(level: Level, creation: Callable[..., Step]) -> list[Step]:
+    """Steps in which time passes: messages expire and are scheduled, and are copied."""
+    config = {
+        "allow_msg_ttl": True,
+        "allow_msg_schedules": True,
+        "subject_delete_marker_ttl": NS_PER_S,
+        **({"allow_batched": True} if level.has_batches else {}),
+    }
+    return [
+        creation("N", **config),
+        put("n.plan", Nats_Schedule=AT, Nats_Schedule_Target="n.copy"),
+        wait(0.3),
+        put("n.a", Nats_TTL="1s"),
+        # The copy comes, and 0.3 s later the marker.
+        wait(0.8),
+        wait(0.3),
+        *(fast_batch("n.fast") if level.has_batches else [put("n.fast")]),
+        creation("T", subjects=[], sources=[{"name": "N", "filter_subject": "n.copy"}]),
+        wait(0.1),
     ]
 
 

@@ -22,7 +22,15 @@ import pytest
 from headwater.jetstream.codec.record_codec import RecordCodec
 from headwater.jetstream.consumers import codec
 from headwater.jetstream.consumers.records import CONSUMER_RECORDS
-from headwater.jetstream.records import Configured, Published, Purged, Record, Removed, Skipped
+from headwater.jetstream.records import (
+    Configured,
+    Copied,
+    Published,
+    Purged,
+    Record,
+    Removed,
+    Skipped,
+)
 from headwater.store.disk.format import encode_skip
 from headwater.store.disk.journal import encode_entries
 from headwater.store.log.file_log import FileLog
@@ -208,7 +216,8 @@ def check_no_sequence_is_given_twice(server: Server, level: Level, done: int) ->
     """Publish to every stream, and compare the sequences with all that were told before."""
     told = states(level)[done]
     for name in server.names:
-        if name in told and name != "N":
+        # Nobody publishes to a counter without an increment, nor to a copy.
+        if name in told and name not in ("N", "T"):
             server.put(f"{name.lower()}.new")
             assert server.log(name).last_sequence > told[name]["last_sequence"]
 
@@ -270,13 +279,15 @@ def test_the_steps_have_records_of_every_kind(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(RecordCodec, "encode", note)
     monkeypatch.setattr(codec, "encode", note_of_consumers)
     live(ALWAYS, SimDisk())
-    assert kinds >= {Published, Skipped, Removed, Purged, Configured, *CONSUMER_RECORDS}
+    own = {Published, Skipped, Removed, Purged, Configured, Copied}
+    assert kinds >= own | {*CONSUMER_RECORDS}
 
 
 @pytest.mark.parametrize("level", [INTERVAL, ASYNC], ids=lambda each: each.name)
 def test_some_steps_are_synced_and_others_are_not(level: Level) -> None:
     disk = SimDisk()
-    disk.crash_at(operations(level).stop - 1)
+    # Before the steps in which time passes.
+    disk.crash_at(operations(level)[len(operations(level)) * 2 // 3])
     life = live(level, disk)
     assert 0 < life.synced["S"] < life.done
 
@@ -328,9 +339,9 @@ def keep_sequences_of_half_a_batch(patch: pytest.MonkeyPatch) -> None:
 
 # The part of all operations behind which the violation is found.
 DEFENCES: Final[dict[Callable[[pytest.MonkeyPatch], None], float]] = {
-    write_entries_singly: 0.8,
-    skip_without_journal: 0.8,
-    leave_no_header: 0.35,
+    write_entries_singly: 0.62,
+    skip_without_journal: 0.62,
+    leave_no_header: 0.62,
     keep_sequences_of_half_a_batch: 0.5,
 }
 
