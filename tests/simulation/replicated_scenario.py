@@ -21,6 +21,7 @@ from nats.aio.client import Client as NatsClient
 
 from headwater.checker.evidence import Evidence
 from headwater.checker.history import (
+    INTEREST,
     WORK_QUEUE,
     History,
     Loss,
@@ -115,6 +116,8 @@ class Shape:
     ack_timeout_s: float = 3.0
     # Whether streams are scaled and moved, lose peers, and have their leaders stepped down.
     changes: bool = False
+    # The retention of the stream of work.
+    retention: str = WORK_QUEUE
 
     @property
     def bad_disks(self) -> int:
@@ -137,6 +140,7 @@ SHAPES = {
     "three replicas, interval": Shape(replicas=3, sync_always=False),
     "four replicas": Shape(servers=4, replicas=4),
     "five replicas": Shape(servers=5, replicas=5),
+    "interest": Shape(replicas=3, retention=INTEREST),
     "changes": Shape(servers=5, replicas=3, changes=True),
     "changes, interval": Shape(servers=5, replicas=3, changes=True, sync_always=False),
     "changes, three servers": Shape(replicas=2, changes=True),
@@ -163,7 +167,7 @@ class ReplicatedScenario:
 
     def __post_init__(self) -> None:
         log = StreamRules(LOG, duplicate_window_s=DUPLICATE_WINDOW_S)
-        work = replace(log, name=WORK, retention=WORK_QUEUE)
+        work = replace(log, name=WORK, retention=self.shape.retention)
         self.histories = {rules.name: History(rules) for rules in (log, work)}
 
     @property
@@ -239,7 +243,7 @@ class ReplicatedScenario:
             settings["placement"] = {"tags": [self.cluster.names[0]]}
         configs: dict[str, dict[str, object]] = {
             LOG: {"subjects": ["log.>"], "allow_atomic": True},
-            WORK: {"subjects": ["work.>"], "retention": "workqueue"},
+            WORK: {"subjects": ["work.>"], "retention": self.shape.retention},
         }
         for name, history in self.histories.items():
             recorder = self.recorder(client, "setup", history)
