@@ -15,7 +15,7 @@ from headwater.jetstream.proposal import Proposal
 from headwater.jetstream.streams.stream import Stream
 from headwater.raft import leader as raft_leader
 from headwater.raft.node import RaftNode
-from headwater.testing import FaultPlan, World, seeds
+from headwater.testing import Episode, FaultPlan, World, seeds
 from headwater.testing.faults import HalfOpen, Partition, Pause, Slow
 from tests.kit.agreeing_cluster import AgreeingCluster
 from tests.kit.consumer_world import ack_line, frames_in
@@ -272,14 +272,15 @@ IMPATIENT = Shape(
 class ServersApart(ReplicatedScenario):
     """All faults strike servers and the links between them, so that quorums are slow."""
 
-    def _plan(self) -> FaultPlan:
-        return FaultPlan.drawn(
+    def _plan(self) -> list[Episode]:
+        plan = FaultPlan.drawn(
             self.world.rng("faults"),
             servers=self.cluster.names,
             clients=(),
             episodes=self.shape.episodes,
             kinds=self.shape.kinds,
         )
+        return [*plan]
 
 
 def run(seed: int) -> ReplicatedScenario:
