@@ -37,6 +37,7 @@ from headwater.testing.faults import (
     Cut,
     Drift,
     Fault,
+    FullDisk,
     HalfOpen,
     Jump,
     Partition,
@@ -118,6 +119,12 @@ class Shape:
     changes: bool = False
     # The retention of the stream of work.
     retention: str = WORK_QUEUE
+
+    @property
+    def drawn_kinds(self) -> tuple[type[Fault], ...]:
+        """The kinds of faults that are drawn. A replica that found no room is filled again, and may
+        have forgotten what it confirmed, which a level below `always` counts as a loss."""
+        return (*self.kinds, FullDisk) if self.sync_always and self.kinds is KINDS else self.kinds
 
     @property
     def bad_disks(self) -> int:
@@ -303,7 +310,7 @@ class ReplicatedScenario:
             servers=self.cluster.names,
             clients=[program.host.name for program in self.programs],
             episodes=self.shape.episodes,
-            kinds=self.shape.kinds,
+            kinds=self.shape.drawn_kinds,
         )
         return [Episode(tuple(map(_with_short_jump, episode.faults))) for episode in plan]
 

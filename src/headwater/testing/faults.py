@@ -27,9 +27,8 @@ Drift           The host's clocks and timers run fast or slow. Survivable while 
                 into their windows.
 Jump            The wall clock is set, either way. Survivable: only reports show it.
 FullDisk        Writes to the disk of a host find no room. Survivable: a server that has no room
-                refuses messages, and stores them again when there is room. A replica that found
-                no room for a committed entry takes part again after a restart. Drawn by no plan of
-                its own accord.
+                refuses messages, and stores them again when there is room. Drawn by no plan of its
+                own accord.
 BitFlip         A bit of a segment on a host's disk flips. Survivable for messages that other
                 servers have too: strike a minority of them. Drawn by no plan of its own accord.
 

@@ -35,6 +35,8 @@ from headwater.store.replicas import keep_partial
 # Sequences that a majority may have given out since its disks were synced, beyond those that the
 # next leader knows to be reserved: more than a stream takes in the longest interval of syncs.
 LOST_MAX: Final = 1 << 26
+# The time between two looks for room, of a replica whose disk was full.
+ROOM_S: Final = 1.0
 
 
 class LeaderReads(GroupReads, Protocol):
@@ -83,6 +85,10 @@ class Consensus(Protocol):
 
     def machine_failed(self, identity: bytes, reason: str) -> None:
         """Note that a replica cannot be written any more, so that another server has to lead."""
+        ...
+
+    def refill(self, identity: bytes, reason: str) -> None:
+        """Have the state of the leader replace that of a replica."""
         ...
 
 
@@ -381,6 +387,19 @@ class StreamReplica:
     def _failed(self, reason: str) -> None:
         if self.consensus is not None:
             self.consensus.machine_failed(self.identity, reason)
+            if self.stream.log.is_full:
+                self._await_room()
+
+    def _await_room(self) -> None:
+        """Take part again when the disk has room: a part of an entry may be missing until then."""
+        if self.consensus is None:
+            return
+        if self.stream.log.is_full:
+            self._runners.scheduler.call_later(ROOM_S, self._await_room)
+            return
+        if self.runner is not None:
+            self.end_leading()
+        self.consensus.refill(self.identity, "the disk has room again for its entries")
 
     def role_changed(self, leader: str, is_leading: bool) -> None:
         """Lead, or follow a leader, or wait for one."""

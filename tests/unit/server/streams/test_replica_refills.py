@@ -137,6 +137,28 @@ def test_a_follower_that_is_filled_has_the_configuration_of_its_leader_after_a_c
     assert config_on(world, away).max_msgs == 1000
 
 
+def test_a_replica_that_found_no_room_takes_part_again_when_there_is_room() -> None:
+    world = AgreeingCluster()
+    world.create("s1", "S")
+    publish(world, "s1", 5)
+    leader = leader_of(world, "s1")
+    full = world.other_than(leader)
+    disk, node = world.disk_of(full), world.nodes[full]
+    assert node.jetstream is not None
+    assert node.consensus is not None
+    [replica] = node.jetstream.streams.replicas.values()
+    disk.capacity_bytes = disk.used_bytes
+    publish(world, leader, 5)
+    assert replica.stream.log.is_full
+    replica._failed("no room for an entry")
+    world.quiet()
+    assert node.consensus.node(replica.identity) is None
+    disk.capacity_bytes = None
+    world.quiet(20)
+    assert node.consensus.node(replica.identity) is not None
+    assert state_of(world, full) == state_of(world, leader)
+
+
 def test_a_stream_in_memory_is_filled_anew(sent: list[int]) -> None:
     world, leader, away = behind(storage="memory")
     join(world, away)

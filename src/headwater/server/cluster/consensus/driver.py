@@ -521,7 +521,7 @@ class ConsensusDriver:
     def _refill(self, identity: bytes, reason: str) -> None:
         """Give up a log and a state that contradict the leader, and join the group again."""
         machine = self._machines.get(identity)
-        if self._groups.node(identity) is None or machine is None:
+        if machine is None:
             return
         self._log.error(
             f"Group {identity.hex()}: {reason}. The state of the leader replaces that of this "
