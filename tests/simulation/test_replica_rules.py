@@ -5,13 +5,17 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from nats.errors import Error
 
+from headwater.jetstream.records import StreamCreated
+from headwater.server.cluster.assignment import meta_requests
 from headwater.server.configuration.options import Options
 from headwater.testing import Cluster, World
 
 ANSWER_S = 2.0
 BEHIND_S = 3_600.0
+ONE = bytes(15) + b"\1"
 
 
 def tagged(options: Options) -> Options:
@@ -129,3 +133,64 @@ def test_a_move_during_a_move_and_a_scale_with_a_move_are_refused_by_name() -> N
         await client.close()
 
     World(6, virtual_s_max=600.0).run(main)
+
+
+async def created_again(world: World) -> list[int]:
+    """The last sequences of all replicas of a stream that was deleted and created again while a
+    server was away."""
+    cluster = Cluster(world, 3)
+    client = await created(cluster, 3)
+    for number in range(5):
+        assert await is_acked_soon(client, b"%d" % number)
+    # The server has all five messages in its files.
+    await asyncio.sleep(1.0)
+    cluster.kill(3)
+    await cluster.ready()
+    await asyncio.sleep(2.0)
+    assert (await call(client, "STREAM.DELETE.S"))["success"]
+    body = {"name": "S", "subjects": ["s"], "num_replicas": 3}
+    assert "error" not in await call(client, "STREAM.CREATE.S", **body)
+    assert await is_acked_soon(client, b"again")
+    await cluster.restart(3)
+    await cluster.ready()
+    await asyncio.sleep(10.0)
+    await client.close()
+    return [replica.last_sequence for replica in cluster.replicas("S")]
+
+
+def test_a_server_that_was_away_has_the_stream_that_was_created_again() -> None:
+    assert World(7, virtual_s_max=600.0).run(created_again) == [1, 1, 1]
+
+
+def _no_incarnations(patch: pytest.MonkeyPatch) -> None:
+    """Have all streams share one incarnation."""
+    patch.setattr(
+        meta_requests,
+        "StreamCreated",
+        lambda account, name, incarnation, *rest: StreamCreated(account, name, ONE, *rest),
+    )
+
+
+def test_without_incarnations_a_stream_is_taken_for_the_one_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _no_incarnations(monkeypatch)
+    # The servers know that this stream was deleted, and have none.
+    with pytest.raises(TimeoutError):
+        World(7, virtual_s_max=600.0).run(created_again)
+
+
+def test_without_incarnations_nothing_shows_while_no_stream_is_created_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _no_incarnations(monkeypatch)
+
+    async def main(world: World) -> None:
+        cluster = Cluster(world, 3)
+        client = await created(cluster, 3)
+        assert await is_acked_soon(client, b"1")
+        await asyncio.sleep(3.0)
+        assert [replica.last_sequence for replica in cluster.replicas("S")] == [1, 1, 1]
+        await client.close()
+
+    World(8, virtual_s_max=600.0).run(main)
