@@ -8,7 +8,8 @@ named without being called counts as called, because another function may call i
 """
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -25,6 +26,10 @@ class Holder(NamedTuple):
     methods: frozenset[str]
     # Attributes that are the state themselves.
     attributes: frozenset[str] = frozenset()
+    # Whether the state is a mapping, which changes by its items too.
+    has_items: bool = False
+    # Functions that change the state of an object which they are given.
+    functions: frozenset[str] = frozenset()
 
 
 LOG: Final = Holder(
@@ -40,8 +45,11 @@ LOG: Final = Holder(
             "set_body",
             "rewrite_journal_now",
             "write_journal",
+            "note_lost",
         }
     ),
+    # A damaged message of a replica is replaced by that of another one.
+    functions=frozenset({"repair_message"}),
 )
 IDS: Final = Holder(
     frozenset({"dedupe", "_dedupe"}),
@@ -86,7 +94,43 @@ ASSIGNMENTS: Final = Holder(frozenset({"assignments", "_assignments"}), frozense
 POSITIONS: Final = Holder(
     frozenset({"positions", "_positions"}), frozenset({"apply", "stored", "keep_only", "restore"})
 )
+# The configurations of streams and of consumers, and whether a stream tells where it begins.
+CONFIG: Final = Holder(
+    frozenset({"self", "stream", "_stream", "consumer", "machine"}),
+    frozenset({"_configure", "reconfiguring"}),
+    frozenset({"config", "tells_first_sequence"}),
+)
+CONSUMERS: Final = Holder(
+    frozenset({"by_name", "self"}),
+    frozenset({"clear", "pop", "popitem", "setdefault", "update", "_creating"}),
+    has_items=True,
+)
 USAGE: Final = Holder(frozenset({"host", "_host", "account"}), frozenset({"update_usage"}))
+
+
+# The functions that take a step which the turn of the server orders: the decisions about what has
+# gathered, the work of groups, the commit of the store, and the replies that rest on its write.
+TURN: Final = Holder(
+    frozenset({"agreement", "_driver", "_store", "store", "turn", "_turn", "self"}),
+    frozenset({"agree", "answer_written", "commit", "complete", "decide_gathered"}),
+)
+
+# The objects with durable state.
+STATES: Final = (
+    LOG,
+    IDS,
+    CONSUMER_STATE,
+    ENTRIES,
+    STREAM_SET,
+    CATALOGUE,
+    SCHEDULES,
+    WATERMARK,
+    ASSIGNMENTS,
+    POSITIONS,
+    CONFIG,
+    CONSUMERS,
+    USAGE,
+)
 
 
 class Caller(NamedTuple):
@@ -96,12 +140,23 @@ class Caller(NamedTuple):
 
 def callers(source: str, module: str, holder: Holder) -> set[Caller]:
     """The functions of a module that call a method of a holder."""
-    found = set()
+    return callers_of(source, module, [holder])[holder]
+
+
+def callers_of(source: str, module: str, holders: Sequence[Holder]) -> dict[Holder, set[Caller]]:
+    """The functions of a module that call a method of each holder."""
+    found: dict[Holder, set[Caller]] = {holder: set() for holder in holders}
     for function, node in _functions(ast.parse(source)):
-        names = holder.names | _aliases(node, holder.names)
-        if any(_changes(each, holder, names) for each in ast.walk(node)):
-            found.add(Caller(module, function))
+        nodes = [each for each in ast.walk(node) if isinstance(each, _TELLING)]
+        for holder in holders:
+            names = holder.names | _aliases(nodes, holder.names)
+            if any(_changes(each, holder, names) for each in nodes):
+                found[holder].add(Caller(module, function))
     return found
+
+
+# The nodes that may show a change or another name.
+_TELLING: Final = (ast.Attribute, ast.Name, ast.Subscript, ast.Assign)
 
 
 def _functions(tree: ast.AST) -> Iterator[tuple[str, ast.AST]]:
@@ -114,17 +169,23 @@ def _functions(tree: ast.AST) -> Iterator[tuple[str, ast.AST]]:
                 yield f"{node.name}.{name}", function
 
 
-def _aliases(function: ast.AST, names: frozenset[str]) -> set[str]:
+def _aliases(nodes: Sequence[ast.AST], names: frozenset[str]) -> set[str]:
     """Other names that a function gives to a holder."""
     found: set[str] = set()
-    for node in ast.walk(function):
+    for node in nodes:
         if isinstance(node, ast.Assign) and _name_of(node.value) in names:
             found |= {_name_of(target) for target in node.targets}
     return found - {""}
 
 
 def _changes(node: ast.AST, holder: Holder, names: frozenset[str]) -> bool:
-    """Whether a node names a method of a holder, to call it now or later, or sets an attribute."""
+    """Whether a node names a method of a holder, to call it now or later, or sets an attribute or
+    an item."""
+    if isinstance(node, ast.Name):
+        return isinstance(node.ctx, ast.Load) and node.id in holder.functions
+    if isinstance(node, ast.Subscript):
+        is_changed = not isinstance(node.ctx, ast.Load)
+        return holder.has_items and is_changed and _name_of(node.value) in names
     if not isinstance(node, ast.Attribute) or _name_of(node.value) not in names:
         return False
     if isinstance(node.ctx, ast.Load):
@@ -136,11 +197,15 @@ def _name_of(node: ast.AST) -> str:
     return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
-def all_callers(holder: Holder) -> set[Caller]:
-    found = set()
+@cache
+def all_callers() -> dict[Holder, set[Caller]]:
+    """The callers of each holder in all modules."""
+    found: dict[Holder, set[Caller]] = {holder: set() for holder in (*STATES, TURN)}
     for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("*.py")):
-            found |= callers(path.read_text(), path.relative_to(ROOT).as_posix(), holder)
+            module = path.relative_to(ROOT).as_posix()
+            for holder, more in callers_of(path.read_text(), module, [*found]).items():
+                found[holder] |= more
     return found
 
 
@@ -148,7 +213,8 @@ def all_callers(holder: Holder) -> set[Caller]:
 APPLY: Final = {
     LOG: {
         "jetstream/streams/stream.py": (
-            "Stream._purging_as_asked Stream._store Stream._store_messages Stream._write_config"
+            "Stream._changing Stream._purging_as_asked Stream._store Stream._store_messages"
+            " Stream._write_config"
         ),
         "jetstream/streams/removal.py": (
             "Removals._deleting_many Removals.purging Removals.removing"
@@ -195,6 +261,18 @@ APPLY: Final = {
             " Stream.show_plain"
         ),
     },
+    CONFIG: {
+        "jetstream/streams/stream.py": (
+            "Stream._configure Stream._purging_as_asked Stream._reconfiguring"
+        ),
+        "jetstream/consumers/machine.py": "Consumer._configure Consumer.applying",
+        "jetstream/consumers/state_machine.py": "StateMachine.reconfiguring",
+    },
+    CONSUMERS: {
+        "jetstream/consumers/collection.py": (
+            "Consumers._creating Consumers._forget Consumers.applying"
+        ),
+    },
     USAGE: {
         "jetstream/streams/stream.py": (
             "Stream._remove_consumed Stream.applying Stream.show_plain Stream.show_unqueued"
@@ -218,6 +296,9 @@ OTHERS: Final = {
         # that acknowledgements and limits removed before the crash.
         "jetstream/streams/recovery.py": "remove_unfinished_batch",
         "jetstream/streams/stream.py": "Stream.recover",
+        # A message that cannot be read here is replaced by its copy on another server: the state
+        # of the stream is the one that it was.
+        "server/cluster/assignment/repairs.py": "MessageRepairs._store",
     },
     IDS: {
         "jetstream/streams/recovery.py": "find_ids",
@@ -251,6 +332,30 @@ OTHERS: Final = {
         # A stream that is filled from a snapshot does not run yet.
         "jetstream/snapshots/writer.py": "SnapshotWriter.finishing",
     },
+    CONFIG: {
+        # Objects that are made: streams, consumers, records, and the rules of one configuration.
+        "jetstream/consumers/machine.py": "Consumer.__init__",
+        "jetstream/consumers/records.py": "ConsumerConfigured.__init__ ConsumerCreated.__init__",
+        "jetstream/consumers/state_machine.py": "StateMachine.__init__",
+        "jetstream/records.py": "Configured.__init__ StreamCreated.__init__",
+        "jetstream/streams/publishing/rules.py": "PublishRules.__init__",
+        "jetstream/streams/stream.py": "Stream.__init__",
+        "jetstream/streams/view.py": "StreamView.__init__",
+        # A stream that is filled from a snapshot does not run yet.
+        "jetstream/snapshots/writer.py": "SnapshotWriter.finishing",
+        # These follow a configuration by a method of the same name.
+        "server/cluster/assignment/assigned_streams.py": (
+            "AssignedStreams._follow_servers AssignedStreams._role_told"
+        ),
+    },
+    CONSUMERS: {
+        # A stream that is recovered or filled from a snapshot, and one that has ended.
+        "jetstream/consumers/collection.py": (
+            "Consumers._recover_entry Consumers.break_cycles Consumers.restoring"
+        ),
+        # The counts of a stream that has ended.
+        "jetstream/consumers/retention.py": "InterestCounts.abandon",
+    },
     STREAM_SET: {
         # The records of the catalogue are committed, and their streams are opened all together.
         "server/streams/storage/stream_set_log.py": "StreamSetLog.recover",
@@ -274,25 +379,9 @@ def listed(holder: Holder) -> set[Caller]:
     }
 
 
-@pytest.mark.parametrize(
-    "holder",
-    [
-        LOG,
-        IDS,
-        CONSUMER_STATE,
-        ENTRIES,
-        STREAM_SET,
-        CATALOGUE,
-        SCHEDULES,
-        WATERMARK,
-        ASSIGNMENTS,
-        POSITIONS,
-        USAGE,
-    ],
-    ids=lambda each: max(each.methods | each.attributes),
-)
+@pytest.mark.parametrize("holder", STATES, ids=lambda each: max(each.methods | each.attributes))
 def test_durable_state_is_changed_where_the_lists_say(holder: Holder) -> None:
-    assert all_callers(holder) == listed(holder)
+    assert all_callers()[holder] == listed(holder)
 
 
 # Files, and the folders that they are in, as the store knows them.
@@ -370,23 +459,31 @@ def test_a_decision_by_the_sync_mode_is_found() -> None:
     assert not decides_by_sync_mode("def run(mode: SyncMode) -> None: ...")
 
 
-# The functions that take a step which the turn of the server orders: the work of groups, the commit
-# of the store, and the replies that rest on its write.
-TURN: Final = Holder(
-    frozenset({"agreement", "_driver", "_store", "store", "turn", "self"}),
-    frozenset({"agree", "answer_written", "commit"}),
-)
+# The functions that take these steps, or have them taken.
 STEPS: Final = {
-    "server/turn.py": "Turn._agree Turn._write",
+    "server/turn.py": "Turn._agree Turn._write Turn.complete Turn.plan",
+    # A request sees the messages that its client has published before it, and the messages behind
+    # it see the request, also when all of them came in one read: it is answered in its place, and
+    # its answer tells the broker whether anybody listens there.
+    "server/streams/api_service.py": ("ApiService._purge_account ApiService.answer_here"),
+    "server/streams/direct_reads.py": "DirectReads.answer_lasts",
+    # A turn is completed early: for a client whose frames are to be written before it goes, for
+    # links that are about to end, and for consumers that end with the server.
+    "server/connections/connections.py": "Connections.write_answers",
+    "server/node.py": "Node.close_all",
+    "server/streams/host.py": "StreamHost.end_consumers",
     # `_commit` is the step of the turn. After the last turn the store is committed once more.
     "server/streams/runners.py": "StreamRunners._commit StreamRunners.stop",
+    # This one completes something else, by a method of the same name.
+    "server/cluster/consensus/catch_up.py": "CatchUp.received",
     # Groups resign when the server ends.
     "server/cluster/consensus/driver.py": "ConsensusDriver.stop",
 }
 
 
 def test_a_turn_is_ordered_in_one_place() -> None:
-    assert {caller for caller in all_callers(TURN) if caller.module.startswith("server/")} == {
+    found = all_callers()[TURN]
+    assert {caller for caller in found if caller.module.startswith("server/")} == {
         Caller(module, function)
         for module, functions in STEPS.items()
         for function in functions.split()
@@ -424,6 +521,13 @@ PLANTED: Final = {
     "the table of schedules": (SCHEDULES, "def f(stream):\n    stream.scheduling.table.put(1)"),
     "the watermark": (WATERMARK, "def f(stream):\n    stream.visible_sequence = 1"),
     "the position of a source": (POSITIONS, "def f(stream):\n    stream.positions.apply(1)"),
+    "the configuration of a stream": (CONFIG, "def f(stream):\n    stream.config = 1"),
+    "the beginning of a stream": (CONFIG, "def f(stream):\n    stream.tells_first_sequence = 1"),
+    "a consumer": (CONSUMERS, "def f(stream):\n    stream.consumers.by_name['C'] = 1"),
+    "a consumer that goes": (CONSUMERS, "def f(self):\n    del self.by_name['C']"),
+    "lost messages": (LOG, "def f(stream):\n    stream.log.note_lost([])"),
+    "a message that is repaired": (LOG, "def f(log):\n    repair_message(log, 1, b'')"),
+    "a batch that is decided early": (TURN, "def f(broker):\n    broker.turn.decide_gathered()"),
     "the usage of an account": (USAGE, "def f(stream):\n    stream.host.update_usage(1)"),
     "an assignment": (ASSIGNMENTS, "def f(machine):\n    machine.assignments.apply(1)"),
 }
