@@ -222,7 +222,7 @@ APPLY: Final = {
         # The journal gets the records of consumers that were applied.
         "jetstream/consumers/collection.py": "Consumers.flush Consumers.queue_unwritten",
         # It also gets the removals that records have caused, before a client is answered.
-        "server/streams/runner.py": "StreamRunner._write_removals",
+        "server/streams/runner.py": "StreamRunner.write_removals",
         "server/streams/follower.py": "StreamFollower.release",
         # A replica that is filled again gets the configuration of the one before.
         "server/streams/storage/stream_store.py": "StreamStore.begin_refill",
@@ -440,12 +440,11 @@ KNOW_THE_SYNC_MODE: Final = {
 
 def decides_by_sync_mode(source: str) -> bool:
     """Whether a module names a sync mode."""
-    return any(
-        isinstance(node, ast.Attribute)
-        and isinstance(node.value, ast.Name)
-        and node.value.id == "SyncMode"
-        for node in ast.walk(ast.parse(source))
-    )
+    return any(map(_is_sync_mode, ast.walk(ast.parse(source))))
+
+
+def _is_sync_mode(node: ast.AST) -> bool:
+    return isinstance(node, ast.Attribute) and _name_of(node.value) == "SyncMode"
 
 
 def test_nothing_beside_the_store_and_the_committers_decides_by_the_sync_mode() -> None:
@@ -454,9 +453,48 @@ def test_nothing_beside_the_store_and_the_committers_decides_by_the_sync_mode() 
     assert {name for name in found if not name.startswith("store/")} == KNOW_THE_SYNC_MODE
 
 
+def functions_that_decide_by_sync_mode(source: str) -> list[str]:
+    """The functions whose statements name a sync mode, or compare one that they are given."""
+    found = []
+    for name, function in _functions(ast.parse(source)):
+        assert isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        nodes = [each for line in function.body for each in ast.walk(line)]
+        arguments = [*function.args.args, *function.args.kwonlyargs]
+        modes = {
+            each.arg
+            for each in arguments
+            if each.annotation is not None and ast.unparse(each.annotation).startswith("SyncMode")
+        }
+        compared = [
+            side
+            for node in nodes
+            if isinstance(node, ast.Compare)
+            for side in (node.left, *node.comparators)
+        ]
+        is_named = any(_is_sync_mode(each) for each in nodes)
+        if is_named or any(_name_of(side) in modes for side in compared):
+            found.append(name)
+    return found
+
+
+def test_a_store_decides_by_the_sync_mode_in_one_table() -> None:
+    modules = [*(ROOT / "store").rglob("*.py")]
+    found = {path.name: functions_that_decide_by_sync_mode(path.read_text()) for path in modules}
+    assert not any(found.values()), found
+    tables = [path.name for path in modules if decides_by_sync_mode(path.read_text())]
+    assert tables == ["store.py"]
+
+
 def test_a_decision_by_the_sync_mode_is_found() -> None:
     assert decides_by_sync_mode("if mode is SyncMode.ALWAYS: sync()")
     assert not decides_by_sync_mode("def run(mode: SyncMode) -> None: ...")
+    branch = "def f(self, mode):\n    if mode is SyncMode.ALWAYS:\n        pass"
+    chosen = "def f(self, mode):\n    return {SyncMode.ASYNC: 1}[mode]"
+    compared = "def f(self, mode: SyncMode, other):\n    return mode is other"
+    for source in (branch, chosen, compared):
+        assert functions_that_decide_by_sync_mode(source) == ["f"]
+    default = "def f(mode: SyncMode = SyncMode.INTERVAL):\n    return POLICIES[mode]"
+    assert functions_that_decide_by_sync_mode(default) == []
 
 
 # The functions that take these steps, or have them taken.

@@ -8,14 +8,14 @@ one of them is changed. Entries of a stream on disk go to the write-ahead file b
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from headwater.base.sliced import at_once
 from headwater.jetstream import error_codes
 from headwater.jetstream.account import AccountLimits, JetStreamAccount
-from headwater.jetstream.committers import Committer, StreamEntries, Synced
+from headwater.jetstream.committers import StreamEntries, Synced
 from headwater.jetstream.config.consumer_checks.changes import check_addition
 from headwater.jetstream.config.consumer_checks.checks import normalised
 from headwater.jetstream.config.consumer_config import AckPolicy, ConsumerConfig
@@ -67,8 +67,6 @@ class Decided(NamedTuple):
 class InMemory:
     """The committer of a stream without files: entries are committed on the word of the test."""
 
-    commits_later: ClassVar = True
-
     def __init__(self) -> None:
         self.committed = 0
         self._proposed = self._begun = 0
@@ -112,12 +110,12 @@ class HeldDriver(ConsumerDriver):
         self._decided: dict[Proposal[Record], Decided] = {}
         self.memory = InMemory()
         log = self.stream.log
-        self.committer: Committer[Record] = self.memory
+        self.committer: InMemory | Synced[Record] = self.memory
         if isinstance(log, FileLog):
             entries = StreamEntries(self.stream, log)
             self.committer = Synced(log, entries.add, _ignore, _ignore)
         self.group: Group[Record, ApiError] = Group(self.stream, self)
-        self.stream.consumers.commits_later = True
+        self.stream.consumers.commit_later()
         # Called with each proposal that is applied, before its effects leave, and with those that
         # are refused.
         self.follow_applied: Callable[[Proposal[Record], Decided | None], object] = _ignore

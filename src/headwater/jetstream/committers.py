@@ -15,7 +15,7 @@ are committed with the entries before them.
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import ClassVar, Final, Generic, Protocol, TypeVar, final
+from typing import Final, Generic, Protocol, TypeVar, final
 
 from headwater.jetstream.codec.log_entries import encode_entry
 from headwater.jetstream.codec.record_codec import RecordCodec
@@ -23,21 +23,54 @@ from headwater.jetstream.consumers.records import CONSUMER_RECORDS
 from headwater.jetstream.proposal import Proposal
 from headwater.jetstream.records import Published, Record, Skipped
 from headwater.jetstream.streams.stream import Stream
+from headwater.store.errors import StoreError
 from headwater.store.log.file_log import FileLog
 
 # The records of a log.
 R = TypeVar("R")
 
 
+class Consumers(Protocol):
+    """The consumers of a stream."""
+
+    def commit_later(self) -> None:
+        """Expect records to be committed later than they are proposed, from now on."""
+        ...
+
+
+class Effects(Protocol):
+    """The files of a stream, which follow from its log."""
+
+    def write_effects(self) -> StoreError | None:
+        """Write all effects of the entries that are applied. Returns the error, if there is one."""
+        ...
+
+    def write_removals(self) -> StoreError | None:
+        """Write the removals of messages that wait, if there are any. Returns the error, if there
+        is one."""
+        ...
+
+
 class Committer(Protocol[R]):
     """Writes the entries of one log, and tells when they are committed."""
-
-    # Whether entries may be in flight after `commit`.
-    commits_later: ClassVar[bool]
 
     @property
     def committed(self) -> int:
         """The index up to which entries are committed, as far as the disk is concerned."""
+        ...
+
+    def prepare(self, consumers: Consumers) -> None:
+        """Tell the consumers of the log when their records will be committed."""
+        ...
+
+    def commit_alone(self) -> bool:
+        """Commit an entry with nothing in flight before it. Returns False, and does nothing, if it
+        has to wait: then it goes the way of `commit`."""
+        ...
+
+    def commit_unawaited(self) -> bool:
+        """Commit records that nobody waits for, with nothing in flight, without an entry. Returns
+        False if they need one."""
         ...
 
     def commit(self, entries: list[Proposal[R]], is_behind: bool) -> int:
@@ -47,12 +80,14 @@ class Committer(Protocol[R]):
         """
         ...
 
-    def note_applied(self, index: int) -> None:
-        """Note that all effects of an entry are in the log."""
+    def finish(self, entry: Proposal[R], effects: Effects) -> StoreError | None:
+        """Have the effects of an entry that was applied written, as far as its answers tell of
+        them. Returns the error, if there is one."""
         ...
 
-    def stalled(self) -> None:
-        """Note that a committed entry waits for room on the disk of this server."""
+    def stalled(self) -> bool:
+        """Note that an entry found no room on the disk of this server. Returns whether it waits for
+        room; otherwise it is refused."""
         ...
 
     def failed(self) -> None:
@@ -64,66 +99,71 @@ class Committer(Protocol[R]):
         ...
 
 
-@final
-class Written:
-    """Entries are committed at once, and written when they are applied."""
+class _AtOnce:
+    """Entries are committed when they are proposed: the files are the log."""
 
     __slots__ = ()
-    commits_later: ClassVar = False
 
     @property
     def committed(self) -> int:
         """Every entry was committed when it was proposed."""
         return 0
+
+    def prepare(self, consumers: Consumers) -> None:
+        """Leave consumers as they are: nothing of them is ever undone."""
+
+    def commit_unawaited(self) -> bool:
+        """Commit records, which are written when they are applied. Returns True."""
+        return True
+
+    def finish(self, entry: Proposal[Record], effects: Effects) -> StoreError | None:
+        """Write the removals that the records have caused, before anybody is told."""
+        return effects.write_removals() if entry.records else None
+
+    def stalled(self) -> bool:
+        """Have an entry that finds no room refused: it is written nowhere. Returns False."""
+        return False
+
+    def failed(self) -> None:
+        """Have nothing to note: the entry is written nowhere."""
+
+    def retreat(self, index: int) -> None:
+        """Have nothing to forget: every entry was committed when it was proposed."""
+
+
+@final
+class Written(_AtOnce):
+    """Entries are committed at once, and written when they are applied."""
+
+    __slots__ = ()
+
+    def commit_alone(self) -> bool:
+        """Commit an entry; one that cannot be written is refused when it is applied."""
+        return True
 
     def commit(self, entries: list[Proposal[Record]], is_behind: bool) -> int:
         """Commit entries; one that cannot be written is refused when it is applied."""
         return entries[-1].index
 
-    def note_applied(self, index: int) -> None:
-        """Need not know what is applied: the files are the log."""
-
-    def stalled(self) -> None:
-        """Never note this: an entry that finds no room is written nowhere, and is refused."""
-
-    def failed(self) -> None:
-        """Have nothing to note: the entry is written nowhere."""
-
-    def retreat(self, index: int) -> None:
-        """Have nothing to forget: every entry was committed when it was proposed."""
-
 
 @final
-class Deferred:
+class Deferred(_AtOnce):
     """Entries are committed at once, and `flush_wanted` has the disk get them soon."""
 
     __slots__ = ("_flush_wanted",)
-    commits_later: ClassVar = False
 
     def __init__(self, flush_wanted: Callable[[], object]) -> None:
         self._flush_wanted = flush_wanted
 
-    @property
-    def committed(self) -> int:
-        """Every entry was committed when it was proposed."""
-        return 0
+    def commit_alone(self) -> bool:
+        """Commit an entry, which stays in memory when it is applied, and ask for a write."""
+        self._flush_wanted()
+        return True
 
     def commit(self, entries: list[Proposal[Record]], is_behind: bool) -> int:
         """Commit entries, which stay in memory when they are applied, and ask for a write."""
         self._flush_wanted()
         return entries[-1].index
-
-    def note_applied(self, index: int) -> None:
-        """Need not know what is applied: the files are the log."""
-
-    def stalled(self) -> None:
-        """Never note this: an entry that finds no room is written nowhere, and is refused."""
-
-    def failed(self) -> None:
-        """Have nothing to note: the entry is written nowhere."""
-
-    def retreat(self, index: int) -> None:
-        """Have nothing to forget: every entry was committed when it was proposed."""
 
 
 class SyncedLog(Protocol):
@@ -158,7 +198,6 @@ class Synced(Generic[R]):
     """
 
     __slots__ = ("_add", "_log", "_sync_wanted", "_sync_wanted_soon")
-    commits_later: ClassVar = True
 
     def __init__(
         self,
@@ -177,6 +216,18 @@ class Synced(Generic[R]):
         """The last entry that a sync has covered."""
         return self._log.synced_entry
 
+    def prepare(self, consumers: Consumers) -> None:
+        """Have consumers be ahead of the log, and able to undo their steps."""
+        consumers.commit_later()
+
+    def commit_alone(self) -> bool:
+        """Have the entry wait for its sync. Returns False."""
+        return False
+
+    def commit_unawaited(self) -> bool:
+        """Have the records make an entry. Returns False."""
+        return False
+
     def commit(self, entries: list[Proposal[R]], is_behind: bool) -> int:
         """Write entries. An entry that somebody waits for asks for a sync; all entries behind it
         wait for that sync too."""
@@ -192,13 +243,22 @@ class Synced(Generic[R]):
             self._sync_wanted_soon()
         return committed
 
+    def finish(self, entry: Proposal[R], effects: Effects) -> StoreError | None:
+        """Write the effects; if the files lack a part of them, they get the entry again after a
+        crash."""
+        error = effects.write_effects()
+        if error is None:
+            self.note_applied(entry.index)
+        return error
+
     def note_applied(self, index: int) -> None:
         """Let the files be found as they are now after a crash: they have all of the entry."""
         if not self._log.offline:
             self._log.applied_entry = index
 
-    def stalled(self) -> None:
-        """Have nothing to note: the entry is in the write-ahead file."""
+    def stalled(self) -> bool:
+        """Have the entry wait, which is in the write-ahead file. Returns True."""
+        return True
 
     def failed(self) -> None:
         """Have nothing to note: the next start applies the entry."""
@@ -247,7 +307,6 @@ class Quorum:
         "_unproposed",
         "committed",
     )
-    commits_later: ClassVar = True
 
     def __init__(
         self,
@@ -271,6 +330,18 @@ class Quorum:
         self._in_flight: deque[tuple[int, int]] = deque()
         # Likewise places that are committed and not wholly applied.
         self._unapplied: deque[tuple[int, int]] = deque()
+
+    def prepare(self, consumers: Consumers) -> None:
+        """Have consumers be ahead of the log, and able to undo their steps."""
+        consumers.commit_later()
+
+    def commit_alone(self) -> bool:
+        """Have the entry wait for the majority. Returns False."""
+        return False
+
+    def commit_unawaited(self) -> bool:
+        """Have the records make an entry. Returns False."""
+        return False
 
     def commit(self, entries: list[Proposal[Record]], is_behind: bool) -> int:
         """Keep entries for the next proposal. Nothing is committed by that."""
@@ -337,6 +408,13 @@ class Quorum:
         """Whether entries are committed and not wholly applied."""
         return bool(self._unapplied)
 
+    def finish(self, entry: Proposal[Record], effects: Effects) -> StoreError | None:
+        """Write the effects, and report that this replica has them."""
+        error = effects.write_effects()
+        if error is None:
+            self.note_applied(entry.index)
+        return error
+
     def note_applied(self, index: int) -> None:
         """Report the place in the replicated log up to which everything is applied."""
         place = 0
@@ -354,9 +432,10 @@ class Quorum:
             found.append((place, b"".join(encode_entry(self._codec, each) for each in of_place)))
         return found
 
-    def stalled(self) -> None:
-        """Have another server lead, which may have room."""
+    def stalled(self) -> bool:
+        """Have the entry wait, and another server lead, which may have room. Returns True."""
         self._log.hand_over()
+        return True
 
     def failed(self) -> None:
         """Report that a committed entry cannot be stored: this replica lacks it."""

@@ -78,6 +78,7 @@ from headwater.store.recovery.replay import replay_frames
 from headwater.store.recovery.replicas import open_replica
 from headwater.store.replicas import Replicas
 from headwater.store.stream_folders import StreamFolders
+from headwater.store.sync_policies import Ahead, Deferred, StartOfStore, SyncPolicy, Written
 from headwater.store.upkeep.log_check import GONE
 from headwater.store.upkeep.log_sync import LogSync
 
@@ -91,6 +92,14 @@ class SyncMode(Enum):
     INTERVAL = "interval"
     ALWAYS = "always"
     ASYNC = "async"
+
+
+# The one place where the mode of a stream decides.
+POLICIES: Final[dict[SyncMode, SyncPolicy]] = {
+    SyncMode.INTERVAL: Written(),
+    SyncMode.ALWAYS: Ahead(),
+    SyncMode.ASYNC: Deferred(),
+}
 
 
 @final
@@ -129,7 +138,8 @@ class Store:
         self._stream_files: dict[str, EncodedFiles] = {}
         # Streams that are there and cannot be opened, and why not. Their files are not touched.
         self.unreadable: dict[str, str] = {}
-        self._async: dict[str, FileLog] = {}
+        # The streams whose writes are deferred.
+        self._deferred: dict[str, FileLog] = {}
         # The stream files as they were found, until all streams are open.
         self._found: dict[str, StreamFile | None] = {}
         files.make_folder(self._folders.path)
@@ -445,11 +455,8 @@ class Store:
         `is_copy` are those of another one: what a crash has cost comes again.
         """
         folder = self._folders.folder_of(name)
-        loss_possible = {
-            SyncMode.ALWAYS: self.ahead_lost,
-            SyncMode.INTERVAL: self.machine_fell,
-            SyncMode.ASYNC: self.was_unclean,
-        }[mode]
+        policy = POLICIES[mode]
+        start = StartOfStore(self.was_unclean, self.machine_fell, self.ahead_lost)
         plan = self._plans.get(folder)
         as_replica = self._replicas.plan_for(plan, self._found.get(name), self.machine_fell)
         try:
@@ -470,13 +477,11 @@ class Store:
                 files,
                 folder,
                 self._entropy,
-                loss_possible,
+                policy.may_have_lost(start),
                 self._segment_bytes_max,
                 machine_fell=self.machine_fell,
-                extent=self._extents.get(folder) if mode is SyncMode.ALWAYS else None,
-                # A message that can be read is on the disk where an ack means that. In other
-                # streams two syncs for each would be most of what a start takes.
-                syncs=mode is SyncMode.ALWAYS,
+                extent=policy.certain_part(self._extents, folder),
+                syncs=policy.syncs_at_start,
                 may_jump=not is_copy,
             )
         except UnreadableError as error:
@@ -491,7 +496,7 @@ class Store:
         self, name: str, log: FileLog, mode: SyncMode, files: EncodedFiles, last_entry: int = 0
     ) -> FileLog:
         self._take_in(name, log, files)
-        self._set_mode(name, log, mode, last_entry)
+        self._begin_mode(name, log, mode, last_entry)
         return log
 
     def _take_in(self, name: str, log: FileLog, files: EncodedFiles) -> None:
@@ -499,13 +504,9 @@ class Store:
         self.logs[name] = log
         self._stream_files[name] = files
 
-    def _set_mode(self, name: str, log: FileLog, mode: SyncMode, last_entry: int) -> None:
+    def _begin_mode(self, name: str, log: FileLog, mode: SyncMode, last_entry: int) -> None:
         """Let a log be as durable as its mode says from now on."""
-        if mode is SyncMode.ALWAYS:
-            self.group_commit.add_stream(name, log, last_entry, last_entry)
-        elif mode is SyncMode.ASYNC:
-            log.defer_writes()
-            self._async[name] = log
+        POLICIES[mode].begin(name, log, last_entry, self.group_commit, self._deferred)
 
     def _adopt_for_redo(
         self, name: str, log: FileLog, mode: SyncMode, files: EncodedFiles, redo: Redo
@@ -545,10 +546,7 @@ class Store:
                 log.continue_above_reservation()
             try:
                 log.durability.secure_upkeep()
-                if mode is not SyncMode.ALWAYS:
-                    self.group_commit.remove_stream(name, log)
-                    log.durability.leave_write_ahead()
-                    self._set_mode(name, log, mode, 0)
+                POLICIES[mode].end_redo(name, log, self.group_commit, self._deferred)
             except OSError as error:
                 log.go_offline(f"redo failed: {error}")
         self._redone = {}
@@ -563,7 +561,7 @@ class Store:
         replicated: the redo point in the write-ahead file decides. Raises StoreError.
         """
         log = self.logs[name]
-        if self._async.pop(name, None) is not None:
+        if self._deferred.pop(name, None) is not None:
             log.defer_writes(is_deferred=False)
         self._replicas.join(name, log, applied_entry)
 
@@ -572,7 +570,7 @@ class Store:
         group is gone, durably. Raises StoreError."""
         log = self.logs[name]
         self._replicas.leave(name, log)
-        self._set_mode(name, log, mode, 0)
+        self._begin_mode(name, log, mode, 0)
 
     def begin_refill(self, name: str, first_sequence: int = 1) -> FileLog:
         """Put an empty log in the place of a replica's, to be filled from another one. A crash
@@ -598,7 +596,7 @@ class Store:
         log = self.logs.pop(name)
         del self._stream_files[name]
         self.group_commit.remove_stream(name, log)
-        self._async.pop(name, None)
+        self._deferred.pop(name, None)
         if log.is_replica:
             with suppress(OSError):
                 # Else the redo point would be that of a replica which comes here again.
@@ -638,7 +636,7 @@ class Store:
         A stream that fails is offline, others go on.
         """
         problems = []
-        for log in self._async.values():
+        for log in self._deferred.values():
             if log.availability.unreported_problem:
                 problems.append(log.availability.unreported_problem)
                 log.availability.unreported_problem = ""

@@ -16,6 +16,7 @@ from headwater.jetstream.committers import (
 )
 from headwater.jetstream.proposal import Proposal
 from headwater.jetstream.records import Published, Record, Removed
+from headwater.store.errors import StoreError
 from headwater.store.log.message_log import Batch
 
 SEED = 5
@@ -83,6 +84,61 @@ def at() -> Fixture:
 def test_an_entry_of_an_ordinary_stream_is_committed_at_once(at: Fixture) -> None:
     entries = [at.entry(message(1)), at.entry(message(2))]
     assert Written().commit(entries, is_behind=False) == 2
+
+
+class Effects:
+    """The files of a stream, and what was written of them."""
+
+    def __init__(self, error: StoreError | None = None) -> None:
+        self.written: list[str] = []
+        self._error = error
+
+    def write_effects(self) -> StoreError | None:
+        self.written.append("effects")
+        return self._error
+
+    def write_removals(self) -> StoreError | None:
+        self.written.append("removals")
+        return self._error
+
+
+class LateConsumers:
+    """Consumers that are told when their records will be committed."""
+
+    def __init__(self) -> None:
+        self.is_late = False
+
+    def commit_later(self) -> None:
+        self.is_late = True
+
+
+def test_only_an_entry_that_waits_for_no_sync_is_committed_alone(at: Fixture) -> None:
+    flushes: list[None] = []
+    deferred = Deferred(lambda: flushes.append(None))
+    for committer, is_alone in ((Written(), True), (deferred, True), (at.synced, False)):
+        assert committer.commit_alone() is is_alone
+        assert committer.commit_unawaited() is is_alone
+        committer.prepare(consumers := LateConsumers())
+        assert consumers.is_late is not is_alone
+    assert len(flushes) == 1, "the records of consumers are in the journal"
+    assert (at.syncs, at.log.entries) == ([], [])
+
+
+def test_the_effects_that_an_answer_tells_of_are_written_before_it(at: Fixture) -> None:
+    entry, answer = at.entry(message(1)), at.entry()
+    for committer in (Written(), Deferred(lambda: None)):
+        assert committer.finish(entry, effects := Effects()) is None
+        assert committer.finish(answer, effects) is None
+        assert effects.written == ["removals"]
+    assert at.synced.finish(entry, effects := Effects()) is None
+    assert (effects.written, at.log.applied_entry) == (["effects"], 1)
+
+
+def test_an_entry_whose_effects_cannot_be_written_is_applied_again(at: Fixture) -> None:
+    error = StoreError("no room")
+    assert Written().finish(at.entry(message(1)), Effects(error)) is error
+    assert at.synced.finish(at.entry(message(2)), Effects(error)) is error
+    assert at.log.applied_entry == 0
 
 
 def test_an_entry_that_is_deferred_is_committed_at_once_and_flushed_soon(at: Fixture) -> None:

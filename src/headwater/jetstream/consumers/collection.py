@@ -39,6 +39,7 @@ from headwater.jetstream.consumers.records import (
     LongRecord,
 )
 from headwater.jetstream.consumers.retention import InterestCounts
+from headwater.jetstream.consumers.state_machine import AT_ONCE, LATER, CommitTime
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.records import Record
 from headwater.jetstream.streams.host import Host
@@ -80,9 +81,9 @@ class Consumers:
         self._counts = InterestCounts()
         # Changes that are proposed and not applied.
         self.changes = ChangesAhead(self._patterns_of)
-        # Whether records are committed later than they are proposed, so that consumers are ahead
-        # of the log and may have to undo records.
-        self.commits_later = False
+        # When records are committed: later than they are proposed, consumers are ahead of the log
+        # and may have to undo records.
+        self.commit_time: CommitTime = AT_ONCE
         # Encoded records that join the queue of the journal with the next removal, or when the
         # queue is written.
         self._unwritten: list[tuple[int, bytes]] = []
@@ -160,9 +161,9 @@ class Consumers:
 
     def commit_later(self) -> None:
         """Expect records to be committed later than they are proposed, from now on."""
-        self.commits_later = True
+        self.commit_time = LATER
         for consumer in self:
-            consumer.machine.commits_later = True
+            consumer.machine.commit_time = LATER
 
     # --- by subject ----------------------------------------------------------------------------
 
@@ -326,16 +327,17 @@ class Consumers:
                 released = consumer.machine.apply(record)
         else:
             released = consumer.machine.apply(record)
-        if self.commits_later and isinstance(record, Delivered):
-            self._drop_missing(consumer, record.sequences)
+        if isinstance(record, Delivered):
+            gone = self.commit_time.missing(self._stream.log, record.sequences)
+            if gone:
+                self._drop_missing(consumer, gone)
         self._note_holding(consumer)
         return self._released(released) if released else []
 
-    def _drop_missing(self, consumer: Consumer, sequences: Sequence[int]) -> None:
+    def _drop_missing(self, consumer: Consumer, gone: list[int]) -> None:
         """Drop messages that left the stream before the record of their delivery was committed."""
         has = self._stream.log.index.has
-        gone = [each for each in sequences if not has(each)]
-        if gone and consumer.config.ack_policy is not AckPolicy.NONE:
+        if consumer.config.ack_policy is not AckPolicy.NONE:
             with _at_commit(consumer):
                 record, _ = losses.after_removal(consumer.name, consumer.state, gone, has)
                 self._record_removal(consumer, record)
@@ -387,14 +389,10 @@ class Consumers:
             return []
         if self._retention is Retention.INTEREST:
             sequences = self._counts.released(sequences)
-        if self.commits_later:
-            # Another record may have removed a message in the meantime.
-            has = self._stream.log.index.has
-            return [each for each in sequences if has(each)]
-        return [*sequences]
+        return self.commit_time.present(self._stream.log, sequences)
 
     def _creating(self, record: ConsumerCreated) -> Work[None]:
-        consumer = Consumer(self._stream, self._host, record, self.commits_later)
+        consumer = Consumer(self._stream, self._host, record, self.commit_time)
         yield from consumer.position.placing(consumer.state)
         if self._retention is Retention.INTEREST:
             yield from self._counts.needing((yield from self._gathering_needs(consumer)))
@@ -689,7 +687,7 @@ class Consumers:
         """Create the consumers that another replica has, in a stream without consumers."""
         self._kept_until = kept_until
         for image in found:
-            consumer = Consumer(self._stream, self._host, image.created, self.commits_later)
+            consumer = Consumer(self._stream, self._host, image.created, self.commit_time)
             yield from images.restoring(consumer, image)
             self.by_name[consumer.name] = consumer
             self._join(consumer)

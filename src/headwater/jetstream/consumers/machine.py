@@ -48,7 +48,7 @@ from headwater.jetstream.consumers.records import (
     Exhausted,
     Pinned,
 )
-from headwater.jetstream.consumers.state_machine import StateMachine
+from headwater.jetstream.consumers.state_machine import AT_ONCE, CommitTime, StateMachine
 from headwater.jetstream.consumers.steps import (
     Acks,
     Deliver,
@@ -97,7 +97,7 @@ class Consumer:
         stream: StreamView,
         host: Host,
         created: ConsumerCreated,
-        commits_later: bool = False,
+        commit_time: CommitTime = AT_ONCE,
     ) -> None:
         name, config, server = created.name, created.config, host.server
         self.stream = stream
@@ -105,7 +105,7 @@ class Consumer:
         self.name = name
         self.created_ns = created.created_ns
         self.machine = StateMachine(
-            stream, name, config, created.start_sequence, created.lasts_until, commits_later
+            stream, name, config, created.start_sequence, created.lasts_until, commit_time
         )
         self.state = self.machine.state
         self.position = self.machine.position

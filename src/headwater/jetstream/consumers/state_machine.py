@@ -9,7 +9,7 @@ deadlines and the queue of redeliveries follow from the state, and are undone wi
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Sequence
 from itertools import islice
-from typing import NamedTuple, TypeAlias, final
+from typing import Final, NamedTuple, Protocol, TypeAlias, final
 
 from headwater.base.invariants import check
 from headwater.base.sliced import Work, at_once
@@ -30,6 +30,7 @@ from headwater.jetstream.consumers.records import (
 from headwater.jetstream.consumers.redelivery import Deadlines
 from headwater.jetstream.consumers.state import ConsumerState, StateImage
 from headwater.jetstream.streams.view import StreamView
+from headwater.store.log.message_log import MessageLog
 
 
 class Image(NamedTuple):
@@ -49,6 +50,65 @@ class Image(NamedTuple):
 AheadRecord: TypeAlias = tuple[ConsumerRecord, Sequence[int], Image | None]
 
 
+class CommitTime(Protocol):
+    """The moment at which the records of consumers are committed, and what follows from it."""
+
+    def image_before(self, machine: "StateMachine", record: ConsumerRecord) -> Image | None:
+        """The values by which a record can be undone; None if it never will be."""
+        ...
+
+    def missing(self, log: MessageLog, sequences: Sequence[int]) -> list[int]:
+        """The messages of a delivery that have left the stream before its record is committed."""
+        ...
+
+    def present(self, log: MessageLog, sequences: Sequence[int]) -> list[int]:
+        """The messages that a consumer has released and that are still in the stream."""
+        ...
+
+
+@final
+class _AtOnce:
+    """Records are committed when they are proposed: before anything else happens."""
+
+    __slots__ = ()
+
+    def image_before(self, machine: "StateMachine", record: ConsumerRecord) -> None:
+        """Keep nothing: the record is never undone."""
+
+    def missing(self, log: MessageLog, sequences: Sequence[int]) -> list[int]:
+        """No messages: nothing comes between a delivery and its record."""
+        return []
+
+    def present(self, log: MessageLog, sequences: Sequence[int]) -> list[int]:
+        """All messages: nothing comes between an acknowledgement and its record."""
+        return [*sequences]
+
+
+@final
+class _Later:
+    """Records are committed later than they are proposed; other records may come in between."""
+
+    __slots__ = ()
+
+    def image_before(self, machine: "StateMachine", record: ConsumerRecord) -> Image:
+        """The values that the record is about to replace."""
+        return machine.image(record)
+
+    def missing(self, log: MessageLog, sequences: Sequence[int]) -> list[int]:
+        """The messages that another record has removed in the meantime."""
+        has = log.index.has
+        return [each for each in sequences if not has(each)]
+
+    def present(self, log: MessageLog, sequences: Sequence[int]) -> list[int]:
+        """The messages that no other record has removed in the meantime."""
+        has = log.index.has
+        return [each for each in sequences if has(each)]
+
+
+AT_ONCE: Final = _AtOnce()
+LATER: Final = _Later()
+
+
 @final
 class StateMachine:
     """The state of one consumer, and the records that change it."""
@@ -57,7 +117,7 @@ class StateMachine:
         "_is_taken_back",
         "_stream",
         "ahead",
-        "commits_later",
+        "commit_time",
         "config",
         "deadlines",
         "name",
@@ -74,7 +134,7 @@ class StateMachine:
         config: ConsumerConfig,
         start: int,
         lasts_until: int,
-        commits_later: bool,
+        commit_time: CommitTime,
     ) -> None:
         self._stream = stream
         self.name = name
@@ -86,8 +146,8 @@ class StateMachine:
         self.ready: OrderedDict[int, None] = OrderedDict()
         # When the pinned client will have been silent for too long.
         self.pin_ends_ns = 0
-        # Whether records are committed later than they are proposed, and may have to be undone.
-        self.commits_later = commits_later
+        # When records are committed: later than they are proposed, they may have to be undone.
+        self.commit_time = commit_time
         # Records that are applied and not committed, in order, unless they were taken back.
         self.ahead: deque[AheadRecord] = deque()
         self._is_taken_back = False
@@ -96,15 +156,13 @@ class StateMachine:
 
     def record(self, record: ConsumerRecord, out: Outbox) -> None:
         """Apply a record of this step ahead, and hand it out to be committed."""
-        if self.commits_later:
-            self.apply_ahead(record)
-        else:
-            self.ahead.append((record, self.apply(record), None))
+        image = self.commit_time.image_before(self, record)
+        self.ahead.append((record, self.apply(record), image))
         out.records.append(record)
 
     def apply_ahead(self, record: ConsumerRecord) -> None:
         """Apply a record that is not committed yet, so that it can be undone."""
-        image = self._image(record)
+        image = self.image(record)
         self.ahead.append((record, self.apply(record), image))
 
     @property
@@ -154,7 +212,8 @@ class StateMachine:
             self._put_back(image)
         self.state.sort_pending()
 
-    def _image(self, record: ConsumerRecord) -> Image:
+    def image(self, record: ConsumerRecord) -> Image:
+        """The values by which a record can be undone, before it is applied."""
         state = self.state
         last_per_subject: Sequence[int] = ()
         sequences: Iterable[int] = ()

@@ -141,8 +141,7 @@ class StreamRunner:
         self._reconfigured = reconfigured
         self._committer: Committer[Record] = quorum or runners.new_committer(self, mode)
         self._group: Group[Record, ApiError] = Group(stream, self, self._committer.committed)
-        if self._committer.commits_later:
-            stream.consumers.commit_later()
+        self._committer.prepare(stream.consumers)
         self.ingest = Ingest(self)
         self.reads = AwaitedReads(runners.scheduler)
         self.consumers = ConsumerRunner(
@@ -332,8 +331,8 @@ class StreamRunner:
         `incoming` are the publishes that the proposal answers.
         """
         group, committer = self._group, self._committer
-        if proposal.records and not (committer.commits_later or group.in_flight or group.applying):
-            committer.commit([proposal], is_behind=False)
+        is_alone = proposal.records and not (group.in_flight or group.applying)
+        if is_alone and committer.commit_alone():
             group.propose_committed(proposal)
             if group.in_flight or group.applying:
                 self._wait_for_group(proposal, incoming)
@@ -350,10 +349,11 @@ class StreamRunner:
     def propose_unawaited(self, records: list[Record]) -> None:
         """Put records of consumers into the log, which no one waits for."""
         group = self._group
-        if group.in_flight or group.applying or self._committer.commits_later:
-            self.propose(Proposal(records, is_awaited=False))
-        else:
+        is_alone = not (group.in_flight or group.applying)
+        if is_alone and self._committer.commit_unawaited():
             group.apply_unawaited(records)
+        else:
+            self.propose(Proposal(records, is_awaited=False))
 
     def _wait_for_group(self, proposal: Proposal[Record], incoming: Incoming | None) -> None:
         """Count the publishes of a proposal in flight, and go on with long work in slices."""
@@ -411,14 +411,7 @@ class StreamRunner:
             self._changing = None
         if self._requests:
             self._requests.pop(proposal, None)
-        error = None
-        if self._committer.commits_later:
-            error = self.consumers.flush()
-            if error is None:
-                # Otherwise the files lack a part of the entry, and get it again after a crash.
-                self._committer.note_applied(proposal.index)
-        elif proposal.records and self.stream.log.has_queued_journal:
-            error = self._write_removals()
+        error = self._committer.finish(proposal, self)
         if error is not None:
             self._note_failure(proposal, error)
         stream, consumers = self.stream, self.consumers
@@ -452,13 +445,21 @@ class StreamRunner:
         if any(isinstance(record, Removed | Purged | Configured) for record in proposal.records):
             proposal.failure = proposal.failure or error
 
-    def _write_removals(self) -> StoreError | None:
+    def write_effects(self) -> StoreError | None:
+        """Write the removals of messages and the records of consumers that wait. Returns the error
+        if they could not be written; on a full disk they wait for room."""
+        return self.consumers.flush()
+
+    def write_removals(self) -> StoreError | None:
         """Write the removals that records have caused to the journal, before anybody is told.
 
         Returns the error if they could not be written; on a full disk they wait for room.
         """
+        log = self.stream.log
+        if not log.has_queued_journal:
+            return None
         try:
-            self.stream.log.write_journal()
+            log.write_journal()
         except StoreError as error:
             if not isinstance(error, DiskFullError):
                 self._runners.failed(str(error))
@@ -606,8 +607,7 @@ class StreamRunner:
     def storing_failed(self, proposal: Proposal[Record], error: StoreError) -> ApiError | None:
         """Returns the refusal for an entry that the log could not store, and for those behind it;
         None if it is to wait for room: a committed entry is not taken back."""
-        if isinstance(error, DiskFullError) and self._committer.commits_later:
-            self._committer.stalled()
+        if isinstance(error, DiskFullError) and self._committer.stalled():
             return None
         return self._fail(proposal, error)
 

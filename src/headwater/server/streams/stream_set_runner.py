@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Protocol, TypeAlias, final
 
 from headwater.base.invariants import check
-from headwater.jetstream.committers import Committer, Synced
+from headwater.jetstream.committers import Synced
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.group import Group
 from headwater.jetstream.proposal import Answered, Close, Effect, Open, Proposal, StreamAnnounced
@@ -64,7 +64,7 @@ class StreamSetRunner:
     def __init__(self, log: StreamSetLog, streams: Streams) -> None:
         self.log = log
         self._streams = streams
-        self._committer: Committer[StreamSetRecord] = Synced(
+        self._committer: Synced[StreamSetRecord] = Synced(
             log, log.add_entry, self._want_sync, self._want_sync
         )
         self._group: Group[StreamSetRecord, Refusal] = Group(
