@@ -1,6 +1,13 @@
-"""`pytest tests/scenarios --rewrite` writes what happens into the scenario files."""
+"""`pytest tests/scenarios --rewrite` writes what happens into the scenario files.
+
+The streams of the servers of a scenario have shadow replicas.
+"""
 
 import pytest
+
+from tests.kit.shadow_fixture import shadows
+
+__all__ = ["pytest_addoption", "rewrite", "shadows"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

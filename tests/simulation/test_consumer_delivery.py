@@ -41,6 +41,7 @@ from headwater.jetstream.proposal import Confirmed, Proposal
 from headwater.jetstream.records import Record
 from headwater.server.streams.runner import StreamRunner
 from headwater.testing import World, seeds
+from tests.kit.shadows import Shadows
 from tests.simulation.consumer_scenario import (
     VIRTUAL_S_MAX,
     ConsumerScenario,
@@ -142,9 +143,10 @@ DEFECTS = [
 
 @pytest.mark.parametrize("defect", DEFECTS, ids=str)
 def test_without_a_defence_a_promise_is_broken(
-    defect: Defect, monkeypatch: pytest.MonkeyPatch
+    defect: Defect, monkeypatch: pytest.MonkeyPatch, shadows: Shadows
 ) -> None:
     """Each defence is needed: without it, some seed finds the violation that it prevents."""
+    shadows.defect_planted()
     assert broken_promise(defect, monkeypatch)
 
 

@@ -16,6 +16,7 @@ from headwater.server.cluster.assignment.comparison import ReplicaComparison
 from headwater.server.streams.follower import StreamFollower
 from headwater.store.log.file_log import FileLog
 from headwater.testing import World
+from tests.kit.shadows import Shadows
 from tests.simulation.replicated_scenario import ReplicatedScenario, Shape
 
 ENTRIES = 16
@@ -99,16 +100,18 @@ def _a_follower_that_keeps_one_message(patch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS_OF_PLANTED_BUGS)
 def test_a_replica_that_keeps_a_message_is_filled_again(
-    monkeypatch: pytest.MonkeyPatch, seed: int
+    monkeypatch: pytest.MonkeyPatch, shadows: Shadows, seed: int
 ) -> None:
+    shadows.defect_planted()
     _a_follower_that_keeps_one_message(monkeypatch)
     assert len(run(seed, CALM)) == 1
 
 
 @pytest.mark.parametrize("seed", SEEDS_OF_PLANTED_BUGS)
 def test_without_the_comparison_the_replicas_stay_different(
-    monkeypatch: pytest.MonkeyPatch, seed: int
+    monkeypatch: pytest.MonkeyPatch, shadows: Shadows, seed: int
 ) -> None:
+    shadows.defect_planted()
     _a_follower_that_keeps_one_message(monkeypatch)
     monkeypatch.setattr(ReplicaComparison, "compare", lambda self, replica: None)
     with pytest.raises(BrokenPromise) as caught:
