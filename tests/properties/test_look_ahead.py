@@ -59,7 +59,7 @@ def fast_messages(draw: st.DrawFn) -> list[Publish]:
 MESSAGES: Final = st.lists(
     st.one_of(GROUPS, st.lists(fast_messages(), max_size=1)), max_size=2
 ).map(lambda many: [message for groups in many for group in groups for message in group])
-# Requests: a purge, or another configuration, which is decided when nothing is in flight.
+# Requests: a purge, or another configuration.
 REQUESTS: Final = st.one_of(
     st.tuples(st.sampled_from([b">", b"S.a", b"S.*"]), st.integers(0, 12), st.integers(0, 3)).map(
         lambda words: Purged(words[0], words[1], words[2])
@@ -129,7 +129,6 @@ class World:
             self.propose([Purged(what)])
         elif step == "request":
             if isinstance(what, dict):
-                self.commit(len(self.look_ahead))
                 config = msgspec.structs.replace(oracle.stream.config, **what)
                 what = Configured(config, oracle.now_ns)
             self.propose([what])

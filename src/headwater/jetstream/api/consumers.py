@@ -83,7 +83,7 @@ from headwater.jetstream.consumers.records import (
     ConsumerReset,
     Pinned,
 )
-from headwater.jetstream.consumers.start import starting
+from headwater.jetstream.consumers.start import is_start_foreseen, starting
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.proposal import (
     ConsumerClosed,
@@ -114,6 +114,29 @@ def create_durable(api: StreamApi, request: Request) -> Answering:
 
 def _asked(api: StreamApi, request: Request) -> ConsumerRequest:
     return api.read(request.body, ConsumerRequest)
+
+
+def foresees_creation(api: StreamApi, request: Request) -> bool:
+    """Whether the creation of a consumer can be decided while entries are in flight: if the ends of
+    the stream behind them are known and tell where it begins, and no consumer is being changed.
+
+    A request for a consumer that is there is answered by its state, and a server that copies the
+    stream by the identity of its last message: both wait.
+    """
+    stream = api.account.streams.get(request.stream_name)
+    if stream is None:
+        return False
+    try:
+        config = _asked(api, request).config
+    except ApiError:
+        # The request is refused, whatever is in flight.
+        return True
+    is_there = (config.durable_name or config.name) in stream.consumers.by_name
+    if is_there or config.direct or config.sourcing or not is_start_foreseen(config):
+        return False
+    if stream.consumers.changes or stream.look_ahead.is_reconfigured:
+        return False
+    return not (stream.needs_commit or stream.may_consume)
 
 
 def _making(
@@ -486,9 +509,16 @@ CONSUMER_OPERATIONS: Final = {
         words_max=ANY_NUMBER,
         header=creation_header,
         looks_first=_asked,
+        is_foreseen=foresees_creation,
     ),
     "CONSUMER.DURABLE.CREATE": Operation(
-        create_durable, ConsumerCreateResponse, 2, 2, header=creation_header, looks_first=_asked
+        create_durable,
+        ConsumerCreateResponse,
+        2,
+        2,
+        header=creation_header,
+        looks_first=_asked,
+        is_foreseen=foresees_creation,
     ),
     "CONSUMER.NAMES": Operation(names, ConsumerNamesResponse),
     "CONSUMER.LIST": Operation(list_consumers, ConsumerListResponse),

@@ -409,6 +409,14 @@ class StreamApi:
         stream = self.account.streams.get(request.stream_name)
         return stream is not None and not (stream.needs_commit or stream.may_consume)
 
+    def foresees_update(self, request: Request) -> bool:
+        """Whether an update can be decided now: if the configuration and the consumers with which
+        it is compared are those of the stream."""
+        stream = self.account.streams.get(request.stream_name)
+        if stream is None:
+            return False
+        return not (stream.look_ahead.is_reconfigured or stream.consumers.changes)
+
     # --- parts ---------------------------------------------------------------------------------
 
     def _check_stream_count(self) -> None:
@@ -475,7 +483,9 @@ class StreamApi:
 STREAM_OPERATIONS: Final = {
     "INFO": Operation(StreamApi.account_info, AccountInfoResponse, 0, 0),
     "STREAM.CREATE": Operation(StreamApi.create, StreamCreateResponse),
-    "STREAM.UPDATE": Operation(StreamApi.update, StreamUpdateResponse),
+    "STREAM.UPDATE": Operation(
+        StreamApi.update, StreamUpdateResponse, is_foreseen=StreamApi.foresees_update
+    ),
     "STREAM.DELETE": Operation(StreamApi.delete, StreamDeleteResponse),
     "STREAM.INFO": Operation(StreamApi.info, StreamInfoResponse),
     "STREAM.NAMES": Operation(StreamApi.names, StreamNamesResponse, 0, 0),

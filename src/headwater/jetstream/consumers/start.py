@@ -1,6 +1,6 @@
 """The start of a new consumer: the first message that its deliver policy asks for."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from headwater.base.sliced import Work
 from headwater.jetstream.config.consumer_config import ConsumerConfig, DeliverPolicy
@@ -9,17 +9,22 @@ from headwater.store.log.message_log import ALL_SUBJECTS
 if TYPE_CHECKING:
     from headwater.jetstream.streams.stream import Stream
 
+_FROM_THE_ENDS: Final = (
+    DeliverPolicy.ALL,
+    DeliverPolicy.NEW,
+    DeliverPolicy.BY_START_SEQUENCE,
+)
+
 
 def starting(stream: "Stream", config: ConsumerConfig) -> Work[tuple[int, int]]:
     """The start sequence of a new consumer, and the last sequence of its last-per-subject phase.
 
     Both are found some messages at a time, and the stream must not change meanwhile.
     """
-    log, last = stream.log, stream.visible_sequence
+    log = stream.log
+    first, last = _ends_ahead(stream) if len(stream.look_ahead) else _ends(stream)
     patterns = config.patterns or (ALL_SUBJECTS,)
     policy = config.deliver_policy
-    # As in nats-server, a stream that never had a message has no first one either.
-    first = log.first_sequence if log.first_sequence > 1 or log.messages else (1 if last else 0)
     lasts_until = 0
     if config.opt_start_seq:
         start = config.opt_start_seq
@@ -44,3 +49,26 @@ def starting(stream: "Stream", config: ConsumerConfig) -> Work[tuple[int, int]]:
     elif start < first:
         start = first
     return max(start, 1), lasts_until
+
+
+def _ends(stream: "Stream") -> tuple[int, int]:
+    """The first sequence of a stream without records in flight, and the last one."""
+    log, last = stream.log, stream.visible_sequence
+    # As in nats-server, a stream that never had a message has no first one either.
+    has_first = log.first_sequence > 1 or log.messages > 0
+    return log.first_sequence if has_first else (1 if last else 0), last
+
+
+def _ends_ahead(stream: "Stream") -> tuple[int, int]:
+    """The first sequence of a stream and the last one when all records in flight are applied."""
+    last = stream.look_ahead.next_sequence - 1
+    return stream.look_ahead.foreseen().first_from(0) or (last + 1 if last else 0), last
+
+
+def is_start_foreseen(config: ConsumerConfig) -> bool:
+    """Whether the start of a consumer follows from the ends of the stream, which are known also
+    while records are in flight."""
+    policy = config.deliver_policy
+    if policy is DeliverPolicy.LAST:
+        return not config.patterns
+    return policy in _FROM_THE_ENDS

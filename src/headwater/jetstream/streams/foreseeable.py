@@ -9,10 +9,12 @@ removes can be listed within a turn. Otherwise they wait for that one entry:
                                                  few; not if it changes the retention, for which
                                                  the needs of all consumers are compared with all
                                                  messages
+    an update behind other records               likewise; in a stream with many messages, if it
+                                                 keeps the limits; not if it begins to limit bytes,
+                                                 which are not counted before
 
-Purges are also decided while other records are in flight. Then each message in flight counts as one
-that the purge may remove: records between them only remove messages. An update is decided when
-nothing else is in flight.
+Purges and updates are decided while other records are in flight. Then each message in flight counts
+as one that they may remove: records between them only remove messages.
 """
 
 from typing import Final, NamedTuple
@@ -44,14 +46,14 @@ def is_foreseeable(
 ) -> bool:
     """Whether the effects of a record on messages are foreseen.
 
-    `in_flight` are the records before it; `config` is the configuration of the stream.
+    `in_flight` are the records before it; `config` is the configuration of the stream behind them.
     """
     if isinstance(record, Purged):
         return is_whole_purge(record, in_flight.last_sequence) or _removes_few(
             record, log, in_flight.messages
         )
     if isinstance(record, Configured):
-        return not in_flight.records and _is_update_foreseeable(record.config, log, config)
+        return _is_update_foreseeable(record.config, log, config, in_flight)
     return True
 
 
@@ -77,9 +79,20 @@ def _removes_few(record: Purged, log: MessageLog, in_flight: int) -> bool:
     return sum(log.subject_counts(record.pattern).values()) + in_flight <= FORESEEN_SINGLY_MAX
 
 
-def _is_update_foreseeable(config: StreamConfig, log: MessageLog, before: StreamConfig) -> bool:
+def _is_update_foreseeable(
+    config: StreamConfig, log: MessageLog, before: StreamConfig, in_flight: InFlight
+) -> bool:
     if config.retention is not before.retention:
         return False
-    if log.messages <= FORESEEN_SINGLY_MAX:
+    if in_flight.records and before.max_bytes <= 0 < config.max_bytes:
+        return False
+    if log.messages + in_flight.messages <= FORESEEN_SINGLY_MAX:
         return True
+    if in_flight.records:
+        return _limits_of(config) == _limits_of(before)
     return not (narrows_subject_limit(config, before) or exceeds_totals(log, config))
+
+
+def _limits_of(config: StreamConfig) -> tuple[object, ...]:
+    """The settings by which messages are beyond limits."""
+    return config.max_msgs, config.max_bytes, config.max_msgs_per_subject, config.discard

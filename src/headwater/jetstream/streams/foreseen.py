@@ -372,6 +372,11 @@ class Foreseen:
 
     # --- records -------------------------------------------------------------------------------
 
+    def configure(self, config: StreamConfig) -> None:
+        """Have records from now on take effect by a configuration."""
+        self._config = config
+        self.removes = removes_messages(config)
+
     def follow(self, record: Record, size: SizeRule) -> None:
         """Add a record that was proposed behind those before it, and whose effects are foreseen
         (`foreseeable`)."""

@@ -55,6 +55,7 @@ class LookAhead:
     """The records in flight of one stream, oldest first."""
 
     __slots__ = (
+        "_begins",
         "_byte_count",
         "_config",
         "_counted",
@@ -87,6 +88,8 @@ class LookAhead:
         # one.
         self._in_force = config
         self._updates: list[Configured] = []
+        # The sequence of the first message behind each of them.
+        self._begins: list[int] = []
         # The ids and bytes of the oldest records, as far as they are counted.
         self._ids: dict[bytes, _Id] = {}
         self._byte_count = 0
@@ -114,11 +117,12 @@ class LookAhead:
             self.messages += len(record.batch.subjects)
             return
         before = InFlight(len(self._records), self.messages, self.next_sequence - 1)
-        if not is_foreseeable(record, before, self._log, self._in_force):
+        if not is_foreseeable(record, before, self._log, self.config):
             self._unforeseen.append(record)
         self._records.append(record)
         if isinstance(record, Configured):
             self._updates.append(record)
+            self._begins.append(before.last_sequence + 1)
 
     def commit_oldest(self) -> None:
         """Drop the oldest record, because the log has its messages and lacks those it removes."""
@@ -134,7 +138,7 @@ class LookAhead:
             del self._unforeseen[0]
         if isinstance(record, Configured):
             self._in_force = record.config
-            del self._updates[0]
+            del self._updates[0], self._begins[0]
 
     def _commit_foreseen(self, record: Ahead) -> None:
         is_included = self._foreseen_records > 0 and record not in self._unforeseen
@@ -157,11 +161,14 @@ class LookAhead:
             self._unforeseen.pop()
         if isinstance(record, Configured):
             self._updates.pop()
+            self._begins.pop()
         if len(self._counted) > len(self._records):
             self._undo_counted(self._counted.pop())
         if self._foreseen is not None and self._foreseen_records > len(self._records):
             self._foreseen.retreat()
             self._foreseen_records -= 1
+            if isinstance(record, Configured):
+                self._foreseen.configure(self.config)
         if not self._records:
             self._forget_foreseen()
         return record
@@ -298,8 +305,9 @@ class LookAhead:
         if found is None:
             return 0
         sequence, timestamp_ns = found
-        for update in self._updates:
-            if is_stored and update.now_ns - timestamp_ns >= window_ns:
+        for update, begin in zip(self._updates, self._begins, strict=True):
+            is_before = is_stored or sequence < begin
+            if is_before and update.now_ns - timestamp_ns >= window_ns:
                 return 0
             window_ns = update.config.duplicate_window
         return sequence if now_ns - timestamp_ns < window_ns else 0
@@ -355,10 +363,13 @@ class LookAhead:
         if not self._records:
             return Foreseen(self._messages, config, self._removes)
         if self._foreseen is None:
-            self._foreseen = Foreseen(self._messages, config, self._removes)
+            before = self._in_force
+            self._foreseen = Foreseen(self._messages, before, removes_messages(before))
         self._foreseen.go_back(0)
         for position in range(self._foreseen_records - len(self._records), 0):
             record = self._records[position]
+            if isinstance(record, Configured):
+                self._foreseen.configure(record.config)
             if record in self._unforeseen:
                 self._foreseen.pass_by()
             else:

@@ -386,6 +386,13 @@ class StreamRunner:
         """Apply the proposals that waited for a commit, and carry out their effects."""
         # A log that has failed meanwhile may not have been part of the commit.
         self.give_up()
+        if self._deciding is None:
+            self._advance()
+            self._decide_waiting()
+
+    def _advance(self) -> None:
+        """Apply what is committed, unless a request is being decided: its decision must not see
+        the stream change."""
         group = self._group
         # A log that has failed has given up entries that are committed.
         group.advance(min(self._committer.committed, group.proposed))
@@ -395,7 +402,6 @@ class StreamRunner:
         """Go on with long work in slices, and with the steps that waited for an entry."""
         if self._group.is_applying and not self._is_working:
             self._hold()
-        self._decide_waiting()
 
     @property
     def is_waiting(self) -> bool:
@@ -555,9 +561,12 @@ class StreamRunner:
         if walk.do_some():
             return self._deciding is not None
         if self._deciding is not None:
-            self._deciding = None
+            (request, _), self._deciding = self._deciding, None
             if walk.result is not None:
+                if self._group:
+                    self._requests[walk.result] = request
                 self.propose(walk.result)
+            self._advance()
         return self.is_held
 
     def _free(self) -> None:
@@ -646,10 +655,19 @@ class StreamRunner:
                 if request is not None:
                     # Its answer is that of the next decision.
                     proposal.effects = ()
+            if self._deciding is not None:
+                # It looks at messages that are about to be withdrawn.
+                request, walk = self._deciding
+                walk.give_up()
+                self._deciding = None
+                self._undecided.appendleft(request)
             self._undecided.extendleft(reversed(again))
         self._group.retreat(self._failure())
         self._committer.retreat(self._group.proposed)
-        self._decide_waiting()
+        if self._is_working and not self.is_held:
+            self._free()
+        else:
+            self._decide_waiting()
 
     def go_on(self) -> None:
         """Do the work that had to wait for room on the disk."""

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from headwater.base.clock import NS_PER_S
-from headwater.jetstream.config.stream_config import Retention, Storage, StreamConfig
+from headwater.jetstream.config.stream_config import Discard, Retention, Storage, StreamConfig
 from headwater.jetstream.records import Configured, Purged, Removed
 from headwater.jetstream.streams.foreseeable import FORESEEN_SINGLY_MAX, InFlight, is_foreseeable
 from headwater.store.log.memory_log import MemoryLog
@@ -81,9 +81,27 @@ def test_a_purge_of_all_messages_in_flight_is_foreseen() -> None:
         assert is_foreseeable(purge, InFlight(1, MANY, last), log, CONFIG) is expected
 
 
-def test_an_update_behind_other_records_is_not_foreseen() -> None:
+@pytest.mark.parametrize(
+    ("changes", "few", "many"),
+    [
+        ({"description": "other"}, True, True),
+        ({"max_age": 1}, True, True),
+        ({"max_msgs_per_subject": 6}, True, False),
+        ({"max_msgs": 2 * MANY}, True, False),
+        ({"discard": Discard.NEW}, True, False),
+        ({"max_bytes": 10}, False, False),
+        ({"retention": Retention.INTEREST}, False, False),
+    ],
+)
+def test_an_update_behind_other_records_is_foreseen_if_few_messages_may_go(
+    changes: dict[str, object], few: bool, many: bool
+) -> None:
+    record = Configured(msgspec.structs.replace(CONFIG, **changes), 1)
     log = log_of(2)
-    assert not is_foreseeable(Configured(CONFIG, 1), InFlight(1, 0, 2), log, CONFIG)
+    in_flight = InFlight(1, FORESEEN_SINGLY_MAX - 2, FORESEEN_SINGLY_MAX)
+    assert is_foreseeable(record, in_flight, log, CONFIG) is few
+    in_flight = InFlight(1, FORESEEN_SINGLY_MAX - 1, FORESEEN_SINGLY_MAX)
+    assert is_foreseeable(record, in_flight, log, CONFIG) is many
 
 
 def test_messages_and_their_removal_are_foreseen() -> None:

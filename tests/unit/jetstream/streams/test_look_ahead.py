@@ -56,6 +56,16 @@ def test_ids_in_flight_count_within_the_window() -> None:
     assert not ahead.are_new([b"y", b"y"])
 
 
+def test_ids_in_flight_before_an_update_do_not_come_back_with_its_window() -> None:
+    ahead = LookAhead(MemoryLog(), DedupeWindow(WINDOW_NS), CONFIG)
+    ahead.propose(published(1, b"old"))
+    config = msgspec.structs.replace(CONFIG, duplicate_window=3 * WINDOW_NS)
+    ahead.propose(Configured(config, WINDOW_NS + 1))
+    ahead.propose(published(2, b"new", now_ns=WINDOW_NS + 1))
+    end_ns = 3 * WINDOW_NS
+    assert (ahead.find_id(b"old", end_ns), ahead.find_id(b"new", end_ns)) == (0, 2)
+
+
 def test_the_window_of_an_update_in_flight_counts_for_ids_that_were_within_the_one_before() -> None:
     log, dedupe = MemoryLog(), DedupeWindow(WINDOW_NS)
     dedupe.add_all([b"old", b"new"], 1, [1, 50])
@@ -86,7 +96,8 @@ def test_a_retreat_gives_an_id_back_to_the_message_that_had_it_before() -> None:
 
 
 def test_some_records_have_to_be_committed_before_publishes_go_on() -> None:
-    ahead = ahead_of(published(1, b"x"), Configured(CONFIG, 1))
+    limited = msgspec.structs.replace(CONFIG, max_bytes=10)
+    ahead = ahead_of(published(1, b"x"), Configured(limited, 1))
     assert ahead.needs_commit
     ahead.retreat(1)
     assert not ahead.needs_commit

@@ -131,20 +131,67 @@ def test_a_change_of_interest_in_flight_counts_for_the_messages_behind_it(name: 
 # --- requests over what is in flight --------------------------------------------------------------
 
 
-def test_a_purge_between_publishes_needs_no_commit_of_its_own() -> None:
-    world = made()
+def in_one_sync(world: StreamWorld, steps: list[Step]) -> list[Any]:
+    """The answers to steps of one turn, which must share one sync."""
     world.create("T", subjects=["t"])
     world.publish("t")
-    steps = [publish("s.a"), call("STREAM.PURGE.S"), publish("s.a")]
     numbers = [world.push(*step) for step in steps]
     world.settle()
     world.finish_checks()
     assert not world.answers.keys() & {*numbers}, "the sync of the other stream is over"
     world.finish_checks()
-    assert world.errors(*numbers) == [0, 0, 0]
-    purged, last = (world.answers[number] for number in numbers[1:])
+    assert world.errors(*numbers) == [0] * len(numbers)
+    return [world.answers[number] for number in numbers]
+
+
+def test_a_purge_between_publishes_needs_no_commit_of_its_own() -> None:
+    world = made()
+    steps = [publish("s.a"), call("STREAM.PURGE.S"), publish("s.a")]
+    _, purged, last = in_one_sync(world, steps)
     assert (purged["purged"], last["seq"], world.state()["messages"]) == (1, 2, 1)
     assert world.after_power_loss().state()["messages"] == 1
+
+
+@pytest.mark.parametrize("before", [0, 2000], ids=["few messages", "many messages"])
+def test_an_update_between_publishes_needs_no_commit_of_its_own(before: int) -> None:
+    world = made(max_msgs=3000)
+    for _ in range(before):
+        world.push(*publish("s.a"))
+    world.settle()
+    world.sync()
+    update = call("STREAM.UPDATE.S", name="S", subjects=["s.>", "u"], max_msgs=3000)
+    _, updated, last = in_one_sync(world, [publish("s.a"), update, publish("s.b")])
+    assert updated["config"]["subjects"] == ["s.>", "u"]
+    assert (last["seq"], world.state()["messages"]) == (before + 2, before + 2)
+    assert world.after_power_loss().state()["messages"] == before + 2
+
+
+def test_the_limits_of_an_update_in_flight_count_for_the_messages_before_it() -> None:
+    world = made()
+    update = call("STREAM.UPDATE.S", name="S", subjects=["s.>"], max_msgs=1, discard="new")
+    steps = [publish("s.a"), call("STREAM.PURGE.S"), publish("s.a"), update]
+    in_one_sync(world, steps)
+    assert world.errors(world.publish("s.a")) == [STORE_FAILED]
+
+
+@pytest.mark.parametrize("retention", RETENTIONS)
+def test_the_creation_of_a_consumer_between_publishes_needs_no_commit_of_its_own(
+    retention: str,
+) -> None:
+    world = made(retention=retention)
+    if retention == "interest":
+        world.push(*creation("B"))
+        world.settle()
+        world.sync()
+    policy = {} if retention == "workqueue" else {"deliver_policy": "new"}
+    steps = [publish("s.a"), creation("C", **policy), publish("s.a")]
+    _, created, last = in_one_sync(world, steps)
+    assert created["num_pending"] == (1 if retention == "workqueue" else 0)
+    assert last["seq"] == 2
+    asked = world.call("CONSUMER.INFO.S.C")
+    world.sync()
+    info = world.answers[asked]
+    assert info["num_pending"] == (2 if retention == "workqueue" else 1)
 
 
 CONFIGS: Final[tuple[dict[str, Any], ...]] = (
@@ -168,10 +215,17 @@ STEPS: Final = (
     call("STREAM.MSG.DELETE.S", seq=2, no_erase=True),
     creation("C"),
     creation("D", filter_subject="s.b"),
+    creation("E", deliver_policy="new"),
+    creation("F", deliver_policy="by_start_sequence", opt_start_seq=3),
+    creation("G", deliver_policy="last"),
+    creation("H", deliver_policy="last_per_subject", filter_subject="s.*"),
     call("CONSUMER.DELETE.S.C"),
     call("CONSUMER.RESET.S.C", seq=2),
     call("STREAM.UPDATE.S", name="S", subjects=["s.>"], max_msgs=3),
     call("STREAM.UPDATE.S", name="S", subjects=["s.>"], description="x"),
+    call("STREAM.UPDATE.S", name="S", subjects=["s.>"], max_msgs_per_subject=1),
+    call("STREAM.UPDATE.S", name="S", subjects=["s.>"], max_bytes=100),
+    call("STREAM.UPDATE.S", name="S", subjects=["s.>", "u"], max_msgs=-1),
 )
 
 

@@ -11,9 +11,10 @@ import pytest
 from headwater.base import sliced
 from headwater.jetstream.consumers import acknowledging
 from headwater.server.configuration.options import Options
+from headwater.server.streams.runner import StreamRunner
 from headwater.store.index import subject_filter
 from headwater.store.log import message_log
-from tests.kit.long_requests import asker, finish, is_held, pass_turns, pushed, sync
+from tests.kit.long_requests import asker, finish, is_held, pass_turns, pushed, replies, sync
 from tests.kit.stored_world import StoredWorld, streaming
 from tests.kit.world import Peer
 
@@ -173,3 +174,42 @@ def test_publishes_around_a_long_comparison_keep_their_order(world: StoredWorld)
     found = [each and int(each[1]) for each in sequences]
     assert found == [COUNT + 1, COUNT + 2, 0, COUNT + 3, COUNT + 4]
     assert b'"err_code":10071' in told[2][1]
+
+
+# --- requests that are decided over entries in flight ---------------------------------------------
+
+
+def decided_behind_a_publish() -> list[int]:
+    """Create a consumer over very many subjects, in a turn with a publish before it. Returns the
+    numbers of messages that the stream has while the request is being decided."""
+    world = StoredWorld(Options(jetstream=streaming(sync_always=True))).start()
+    world.create("S", subjects=["s.>"])
+    world.modern().send(b"".join(b"PUB s.%d.x 0\r\n\r\n" % each for each in range(COUNT)))
+    finish(world)
+    assert world.node.jetstream is not None
+    stream = world.node.jetstream.accounts["$G"].streams["S"]
+    peer, seen = asker(world), list[int]()
+    config = {"durable_name": "C", "ack_policy": "explicit", "filter_subject": "s.*.x"}
+    peer.push(b"PUB s.new.x 0\r\n\r\n")
+    pushed(peer, "$JS.API.CONSUMER.CREATE.S.C", {"stream_name": "S", "config": config})
+    pass_turns(world, 1)
+    assert is_held(world)
+    sync(world)
+    while not stream.consumers.changes:
+        seen.append(stream.log.messages)
+        pass_turns(world, 1)
+    finish(world)
+    assert stream.log.messages == COUNT + 1
+    assert replies(peer)[0]["num_pending"] == COUNT + 1
+    return seen
+
+
+def test_a_request_that_is_decided_in_slices_sees_no_entry_applied_meanwhile() -> None:
+    seen = decided_behind_a_publish()
+    assert len(seen) > COUNT / 8
+    assert {*seen} == {COUNT}
+
+
+def test_a_runner_that_applies_entries_meanwhile_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(StreamRunner, "committed", StreamRunner._advance)
+    assert {*decided_behind_a_publish()} != {COUNT}
