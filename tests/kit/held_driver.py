@@ -296,8 +296,10 @@ class HeldDriver(ConsumerDriver):
 
     def update(self, **changes: Any) -> None:
         """Give the stream another configuration, which it has once the record is committed."""
+        stream = self.stream
         self.request(
-            lambda: Configured(msgspec.structs.replace(self.stream.config, **changes), self.now_ns)
+            lambda: Configured(msgspec.structs.replace(stream.config, **changes), self.now_ns),
+            is_foreseen=not (stream.look_ahead.is_reconfigured or stream.consumers.changes),
         )
 
     @property
@@ -319,7 +321,9 @@ class HeldDriver(ConsumerDriver):
             start, lasts_until = at_once(starting(self.stream, checked))
             return ConsumerCreated(name, checked, self.now_ns, start, lasts_until)
 
-        self.request(make, lambda _: self._begin(name))
+        stream, waits = self.stream, self.stream.look_ahead.is_reconfigured
+        waits |= bool(stream.consumers.changes) or stream.needs_commit or stream.may_consume
+        self.request(make, lambda _: self._begin(name), is_foreseen=not waits)
 
     def _begin(self, name: str) -> None:
         consumer = self.consumer(name)

@@ -1,8 +1,9 @@
 """A stream with everything in flight at once, taken back again and again, beside a twin.
 
 A walk publishes (single messages, atomic and fast batches, with ids, expectations, times to live,
-roll-ups, counters and schedules), changes the configuration, purges and deletes, makes, changes and
-ends consumers, pulls, acknowledges and waits. Entries are committed late, and some never.
+roll-ups, counters and schedules), copies messages of a source, changes the configuration with the
+retention, purges and deletes, makes, changes and ends consumers, pulls, acknowledges and waits.
+Entries are committed late, and some never.
 
 The twin is another stream that gets the entries which were committed, as bytes, in their order, and
 never sees the rest. After every commit and every retreat the two have the same canonical dump, the
@@ -19,12 +20,19 @@ from headwater.base.clock import NS_PER_S
 from headwater.go.json import Time
 from headwater.jetstream.codec import RecordCodec
 from headwater.jetstream.config.consumer_config import AckPolicy, PriorityPolicy
-from headwater.jetstream.config.stream_config import Discard, Retention, Storage
+from headwater.jetstream.config.stream_config import (
+    Discard,
+    Retention,
+    Storage,
+    StreamConfig,
+    StreamSource,
+)
 from headwater.jetstream.consumers.acks import ACK, NAK, PROGRESS
 from headwater.jetstream.proposal import Proposal
 from headwater.jetstream.records import Purged, Record, Removed, StreamCreated, StreamDeleted
 from headwater.jetstream.streams.publishing.atomic_batch import AtomicBatches
 from tests.kit.consumer_driver import INBOX, Got
+from tests.kit.copied_messages import arrivals, origin_of, source
 from tests.kit.held_driver import Decided, HeldDriver
 from tests.kit.stream_driver import BEGINNING_NS, NAME, SEED, Publish, incoming_of
 from tests.properties.consumer_walk import Choose
@@ -54,6 +62,7 @@ FEATURES: Final[tuple[dict[str, Any], ...]] = (
     {"allow_msg_schedules": True, "allow_msg_ttl": True, "allow_rollup_hdrs": True},
     {"allow_msg_counter": True},
 )
+_WITHOUT_SOURCES: Final = ("allow_msg_schedules", "allow_msg_counter")
 HEADERS: Final[tuple[dict[str, str], ...]] = (
     {},
     {},
@@ -83,6 +92,8 @@ UPDATES: Final[tuple[dict[str, Any], ...]] = (
     {"max_msg_size": 50},
     {"allow_rollup_hdrs": False, "deny_purge": False},
     {"metadata": {"a": "b"}},
+    {"retention": Retention.INTEREST},
+    {"retention": Retention.LIMITS},
 )
 PURGES: Final[tuple[dict[str, Any], ...]] = (
     {"pattern": b">"},
@@ -128,6 +139,7 @@ WEIGHTS: Final = {
     "publish": 8,
     "atomic": 4,
     "fast": 4,
+    "copy": 3,
     "pull": 6,
     "speak": 6,
     "wait": 4,
@@ -158,7 +170,7 @@ class Twin(HeldDriver):
         # Another seed than that of the files: messages are decoded and encoded again.
         self._record_codec = RecordCodec(SEED)
         # Whether messages of batches were not decided here.
-        self._misses_batches = False
+        self.misses_batches = False
 
     def follow(
         self, leader: HeldDriver, proposal: Proposal[Record], decided: Decided | None
@@ -169,11 +181,11 @@ class Twin(HeldDriver):
         self.now_ns = leader.now_ns
         if decided is not None:
             of_batch = any(map(_is_of_batch, decided.messages))
-            if decided.is_exact and not (of_batch and self._misses_batches):
+            if decided.is_exact and not (of_batch and self.misses_batches):
                 self._decide_again(proposal, data, decided)
             else:
                 # Its open batches are others from now on.
-                self._misses_batches |= of_batch
+                self.misses_batches |= of_batch
         records: list[Record] = []
         for each in data:
             record = self._record_codec.decode(each)
@@ -215,6 +227,9 @@ class RetreatWalk:
             **choose(LIMITS),
         }
         self.config |= choose([each for each in FEATURES if self._allows(each)])
+        # A stream with schedules or counters has no sources of this kind.
+        if self.config.keys().isdisjoint(_WITHOUT_SOURCES) and choose((True, False)):
+            self.config["sources"] = (StreamSource(name="O"),)
         storage = choose([*Storage])
         self.leader = HeldDriver(storage, choose((True, False)), **self.config)
         self.twin = Twin(storage, **self.config)
@@ -223,6 +238,8 @@ class RetreatWalk:
         # Due work drops ids past their window, which count for nothing; the journal has those that
         # are kept when their messages go. Without such ids the files are the same.
         self._ids_end = "max_age" in self.config or choose((True, False))
+        # The last message of the source that was copied, as far as it is proposed.
+        self._copied = 0
         self._got: list[Got] = []
         self.create()
         self.leader.commit_all()
@@ -282,6 +299,21 @@ class RetreatWalk:
         others = [self._message()] if self._choose((False, True)) else []
         self.leader.publish_together([*others, self._message(reply)])
 
+    def copy(self) -> None:
+        """Copy messages of the source, which has no message at some of its sequences."""
+        leader, origin = self.leader, origin_of(False)
+        if not self.config.get("sources"):
+            return
+        if leader.stream.needs_commit or leader.stream.look_ahead.is_full:
+            leader.commit_all()
+        if not leader.group:
+            self._copied = leader.stream.positions.of(origin.index_name).sequence
+        messages = []
+        for _ in range(self._choose((1, 2, 3))):
+            self._copied += self._choose((1, 1, 3))
+            messages.append((self._copied, self._choose(SUBJECTS), b"copied"))
+        source(leader, arrivals(*messages))
+
     # --- clients of consumers ------------------------------------------------------------------
 
     def _consumer(self) -> str:
@@ -325,7 +357,14 @@ class RetreatWalk:
             return
         if not self._ids_end and "duplicate_window" in changes:
             return
+        if "retention" in changes and not self._may_retain(config):
+            return
         self.leader.update(**changes)
+
+    def _may_retain(self, config: StreamConfig) -> bool:
+        """Whether the stream may change between limits and interest."""
+        is_plain = not (config.allow_msg_schedules or config.allow_msg_counter)
+        return is_plain and config.retention is not Retention.WORKQUEUE
 
     def purge(self) -> None:
         purge = self._choose(PURGES)
@@ -348,15 +387,13 @@ class RetreatWalk:
         self.leader.request(make, is_foreseen=is_foreseen)
 
     def create(self) -> None:
-        known = CONSUMERS[self.retention]
+        leader = self.leader
+        if leader.stream.look_ahead.is_reconfigured or leader.is_changing:
+            leader.commit_all()
+        known = CONSUMERS[leader.stream.config.retention]
         name = self._choose([*known])
-
-        def make() -> None:
-            self.leader.create_later(name, ack_wait=2 * NS_PER_S, **known[name])
-
-        self.leader.commit_all()
-        if not self.leader.has(name):
-            make()
+        if not leader.has(name):
+            leader.create_later(name, ack_wait=2 * NS_PER_S, **known[name])
 
     def change(self) -> None:
         self.leader.change_later(self._consumer(), **self._choose(CONSUMER_CHANGES))
@@ -365,7 +402,7 @@ class RetreatWalk:
         self.leader.drop_later(self._consumer())
 
     def reset(self) -> None:
-        if self.retention is Retention.LIMITS:
+        if self.leader.stream.look_ahead.config.retention is Retention.LIMITS:
             self.leader.reset_later(self._consumer(), self._choose((1, 2, 5)))
 
     def unpin(self) -> None:
@@ -397,8 +434,20 @@ class RetreatWalk:
             assert files(leader) == files(twin)
         if not leader.group:
             ours, theirs = expected(leader, now_ns), expected(twin, now_ns)
+            if self._has_equal_batches():
+                ours |= open_batches(leader)
+                theirs |= open_batches(twin)
             for name, value in ours.items():
                 assert theirs[name] == value, f"the twin expects another {name}"
+
+    def _has_equal_batches(self) -> bool:
+        """Whether the twin has decided all messages of the open batches. When the leader has none,
+        the twin may begin again, too."""
+        leader, twin = self.leader, self.twin
+        if not any(open_batches(leader).values()) and twin.misses_batches:
+            twin.stream.publishing.drop_batches()
+            twin.misses_batches = False
+        return not twin.misses_batches
 
     def probe(self) -> list[tuple[object, object]]:
         """Ask both for the same things, after a retreat. Returns the answers that differ."""
@@ -408,7 +457,8 @@ class RetreatWalk:
         self.leader.follow_refused = lambda *_: None
         for driver in (self.leader, self.twin):
             stand_alone(driver)
-        both = zip(probes(self.leader), probes(self.twin), strict=True)
+        has_batches = self._has_equal_batches()
+        both = zip(probes(self.leader, has_batches), probes(self.twin, has_batches), strict=True)
         return [(ours, theirs) for ours, theirs in both if ours != theirs]
 
 
@@ -457,8 +507,6 @@ def expected(driver: HeldDriver, now_ns: int) -> dict[str, object]:
         "expiries": expiries(driver),
         "to come": {each.name: each.position.pending_count() for each in stream.consumers},
     }
-    if stream.config.retention is Retention.LIMITS:
-        found |= open_batches(driver)
     return found
 
 
@@ -483,12 +531,12 @@ def stand_alone(driver: HeldDriver) -> None:
     driver.take()
 
 
-def probes(driver: HeldDriver) -> Iterator[object]:
-    """The answers to a fixed script."""
+def probes(driver: HeldDriver, has_batches: bool) -> Iterator[object]:
+    """The answers to a fixed script, which goes on with open batches if `has_batches`."""
     driver.run_due()
     driver.commit_all()
     yield driver.contents
-    for messages in scripts(driver):
+    for messages in scripts(has_batches):
         driver.answers.clear()
         driver.publish_together(messages)
         driver.commit_all()
@@ -505,12 +553,12 @@ def probes(driver: HeldDriver) -> Iterator[object]:
     yield driver.stream.dump(driver.now_ns)
 
 
-def scripts(driver: HeldDriver) -> Iterator[list[Publish]]:
+def scripts(has_batches: bool) -> Iterator[list[Publish]]:
     for subject in SUBJECTS:
         yield [Publish(subject, b"p", {"Nats-Msg-Id": each}) for each in IDS]
         yield [Publish(subject, b"p", {"Nats-Expected-Last-Subject-Sequence": "0"})]
         yield [Publish(subject, b"", {"Nats-Incr": "5"})]
-    if driver.stream.config.retention is Retention.LIMITS:
+    if has_batches:
         for batch_id in "bc":
             headers = {"Nats-Batch-Id": batch_id, "Nats-Batch-Sequence": "2"}
             yield [Publish("S.a", b"p", headers | {"Nats-Batch-Commit": "1"})]

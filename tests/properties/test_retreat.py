@@ -18,7 +18,7 @@ from headwater.jetstream.consumers.changes_ahead import ChangesAhead
 from headwater.jetstream.consumers.position import Position
 from headwater.jetstream.consumers.state import ConsumerState
 from headwater.jetstream.consumers.state_machine import StateMachine
-from headwater.jetstream.records import Configured, Published
+from headwater.jetstream.records import Configured, Copied, Published
 from headwater.jetstream.streams.look_ahead import LookAhead
 from headwater.jetstream.streams.publishing.atomic_batch import AtomicBatches
 from headwater.jetstream.streams.publishing.fast_batch import FastBatches
@@ -110,6 +110,14 @@ def keeps_rules(stream: Stream, records: Any, proposals: Any) -> None:
             stream.publishing.configure(record.config)
 
 
+def keeps_positions(stream: Stream, records: Any, proposals: Any) -> None:
+    """The position of a source counts messages that will never be stored."""
+    RETREAT(stream, records, proposals)
+    for record in records:
+        if isinstance(record, Copied):
+            stream.positions.restore([record])
+
+
 def writes_a_file(stream: Stream, records: Any, proposals: Any) -> None:
     RETREAT(stream, records, proposals)
     stream.log.write_entries([(0x77, b"retreat")])
@@ -127,6 +135,7 @@ PLANTED: Final = {
     "the floor of a consumer": (ConsumerState, "undo", keeps_floor),
     "the position of a consumer": (Position, "go_back", forgets_nothing),
     "the usage of the account": (Stream, "retreat", keeps_usage),
+    "the position of a source": (Stream, "retreat", keeps_positions),
     "the rules of an update": (Stream, "retreat", keeps_rules),
     "a consumer in flight": (ChangesAhead, "retreat", forgets_nothing),
     "a write to a file": (Stream, "retreat", writes_a_file),
