@@ -222,7 +222,7 @@ APPLY: Final = {
         # The journal gets the records of consumers that were applied.
         "jetstream/consumers/collection.py": "Consumers.flush Consumers.queue_unwritten",
         # It also gets the removals that records have caused, before a client is answered.
-        "server/streams/runner.py": "StreamRunner.write_removals",
+        "server/streams/consumer_runner.py": "ConsumerRunner.write_removals",
         "server/streams/follower.py": "StreamFollower.release",
         # A replica that is filled again gets the configuration of the one before.
         "server/streams/storage/stream_store.py": "StreamStore.begin_refill",

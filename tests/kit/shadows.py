@@ -215,7 +215,8 @@ class Shadow:
 
     def _follow(self, record: Record) -> None:
         """Have the shadow apply the oldest record of the log, which is to be this one."""
-        if self.is_over:
+        if self.is_over or self._is_broken:
+            # It is not compared any more.
             return
         if not self._log:
             data = self._encoded(record)

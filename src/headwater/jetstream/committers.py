@@ -41,7 +41,7 @@ class Consumers(Protocol):
 class Effects(Protocol):
     """The files of a stream, which follow from its log."""
 
-    def write_effects(self) -> StoreError | None:
+    def flush(self) -> StoreError | None:
         """Write all effects of the entries that are applied. Returns the error, if there is one."""
         ...
 
@@ -246,7 +246,7 @@ class Synced(Generic[R]):
     def finish(self, entry: Proposal[R], effects: Effects) -> StoreError | None:
         """Write the effects; if the files lack a part of them, they get the entry again after a
         crash."""
-        error = effects.write_effects()
+        error = effects.flush()
         if error is None:
             self.note_applied(entry.index)
         return error
@@ -410,7 +410,7 @@ class Quorum:
 
     def finish(self, entry: Proposal[Record], effects: Effects) -> StoreError | None:
         """Write the effects, and report that this replica has them."""
-        error = effects.write_effects()
+        error = effects.flush()
         if error is None:
             self.note_applied(entry.index)
         return error

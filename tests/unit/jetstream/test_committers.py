@@ -93,7 +93,7 @@ class Effects:
         self.written: list[str] = []
         self._error = error
 
-    def write_effects(self) -> StoreError | None:
+    def flush(self) -> StoreError | None:
         self.written.append("effects")
         return self._error
 

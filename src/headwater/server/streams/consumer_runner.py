@@ -580,3 +580,19 @@ class ConsumerRunner:
                 self._failed(str(error))
             return error
         return None
+
+    def write_removals(self) -> StoreError | None:
+        """Write the removals that records have caused to the journal, before anybody is told.
+
+        Returns the error if they could not be written; on a full disk they wait for room.
+        """
+        log = self._stream.log
+        if not log.has_queued_journal:
+            return None
+        try:
+            log.write_journal()
+        except StoreError as error:
+            if not isinstance(error, DiskFullError):
+                self._failed(str(error))
+            return error
+        return None

@@ -391,16 +391,12 @@ class StreamRunner:
             self._decide_waiting()
 
     def _advance(self) -> None:
-        """Apply what is committed, unless a request is being decided: its decision must not see
-        the stream change."""
+        """Apply what is committed. While a request is being decided it waits: the decision must not
+        see the stream change."""
         group = self._group
         # A log that has failed has given up entries that are committed.
         group.advance(min(self._committer.committed, group.proposed))
-        self._go_on_behind()
-
-    def _go_on_behind(self) -> None:
-        """Go on with long work in slices, and with the steps that waited for an entry."""
-        if self._group.is_applying and not self._is_working:
+        if group.is_applying and not self._is_working:
             self._hold()
 
     @property
@@ -417,7 +413,7 @@ class StreamRunner:
             self._changing = None
         if self._requests:
             self._requests.pop(proposal, None)
-        error = self._committer.finish(proposal, self)
+        error = self._committer.finish(proposal, self.consumers)
         if error is not None:
             self._note_failure(proposal, error)
         stream, consumers = self.stream, self.consumers
@@ -450,27 +446,6 @@ class StreamRunner:
         """
         if any(isinstance(record, Removed | Purged | Configured) for record in proposal.records):
             proposal.failure = proposal.failure or error
-
-    def write_effects(self) -> StoreError | None:
-        """Write the removals of messages and the records of consumers that wait. Returns the error
-        if they could not be written; on a full disk they wait for room."""
-        return self.consumers.flush()
-
-    def write_removals(self) -> StoreError | None:
-        """Write the removals that records have caused to the journal, before anybody is told.
-
-        Returns the error if they could not be written; on a full disk they wait for room.
-        """
-        log = self.stream.log
-        if not log.has_queued_journal:
-            return None
-        try:
-            log.write_journal()
-        except StoreError as error:
-            if not isinstance(error, DiskFullError):
-                self._runners.failed(str(error))
-            return error
-        return None
 
     def _deliver(self, proposal: Proposal[Record]) -> None:
         """Deliver to consumers that wait for messages that became visible."""
@@ -566,6 +541,7 @@ class StreamRunner:
                 if self._group:
                     self._requests[walk.result] = request
                 self.propose(walk.result)
+            self._group.go_on()
             self._advance()
         return self.is_held
 
@@ -671,11 +647,13 @@ class StreamRunner:
 
     def go_on(self) -> None:
         """Do the work that had to wait for room on the disk."""
-        self._group.go_on()
+        if self._deciding is None:
+            self._group.go_on()
+            self._advance()
         self.consumers.flush()
         self.consumers.tell_events()
         self._runners.note_due(self)
-        self._go_on_behind()
+        self._decide_waiting()
 
     def give_up(self) -> None:
         """Refuse everything that waits if the log has failed."""
