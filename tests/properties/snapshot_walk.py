@@ -115,7 +115,7 @@ class SnapshotWalk(RetreatWalk):
         self.twin = Follower(self._storage, **self.config)
         self.leader = HeldDriver(self._storage, choose((True, False)), **self.config)
         self.leader.follow_applied = self._follow
-        self.copy: Copy | None = None
+        self.filled: Copy | None = None
         self._reader: SnapshotReader | None = None
         self._writer: SnapshotWriter | None = None
         self._staged: SnapshotLog | None = None
@@ -127,8 +127,8 @@ class SnapshotWalk(RetreatWalk):
 
     def _follow(self, proposal: Proposal[Record], decided: Decided | None) -> None:
         self.twin.follow(self.leader, proposal, decided)
-        if self.copy is not None:
-            self.copy.follow(self.leader, proposal, None)
+        if self.filled is not None:
+            self.filled.follow(self.leader, proposal, None)
         elif self._reader is not None and self._reader.end is not None:
             self._behind.append(proposal)
 
@@ -150,7 +150,7 @@ class SnapshotWalk(RetreatWalk):
     def read(self, count: int) -> None:
         """Read some chunks, and hand them to the follower."""
         for _ in range(count):
-            if self.copy is None:
+            if self.filled is None:
                 self._read_chunk()
 
     def _read_chunk(self) -> None:
@@ -177,14 +177,14 @@ class SnapshotWalk(RetreatWalk):
         assert self._writer is not None
         assert self._reader.next_chunk(0, 0) is None
         assert self._writer.place == self._reader.end
-        self.copy = Copy(self._staged, self._writer, self._storage, **self.config)
+        self.filled = Copy(self._staged, self._writer, self._storage, **self.config)
         for proposal in self._behind:
-            self.copy.follow(self.leader, proposal, None)
+            self.filled.follow(self.leader, proposal, None)
         self.check()
 
     def finish(self) -> None:
         """Read the rest of the snapshot."""
-        while self.copy is None:
+        while self.filled is None:
             self.read(1)
 
     # --- comparisons ---------------------------------------------------------------------------
@@ -192,32 +192,32 @@ class SnapshotWalk(RetreatWalk):
     def check(self) -> None:
         leader, now_ns = self.leader, self.leader.now_ns
         found: dict[str, Any] = {"twin": self.twin}
-        if self.copy is not None:
-            found["copy"] = self.copy
+        if self.filled is not None:
+            found["copy"] = self.filled
         for who, driver in found.items():
             ours, theirs = leader.stream.dump(now_ns), driver.stream.dump(now_ns)
             for name, value in ours.items():
                 assert theirs[name] == value, f"the {who} has another {name}"
             assert usage(leader) == usage(driver)
-        if self.copy is not None:
-            ours, theirs = expected(self.twin, now_ns), expected(self.copy, now_ns)
+        if self.filled is not None:
+            ours, theirs = expected(self.twin, now_ns), expected(self.filled, now_ns)
             for name, value in ours.items():
                 assert theirs[name] == value, f"the copy expects another {name}"
-            assert self.copy.stream.state() == self.twin.stream.state()
+            assert self.filled.stream.state() == self.twin.stream.state()
             for consumer in self.twin.stream.consumers:
-                again = self.copy.consumer(consumer.name)
+                again = self.filled.consumer(consumer.name)
                 assert again.info(now_ns) == consumer.info(now_ns)
 
     def restart(self) -> None:
         """Kill both followers, and compare them as they come back."""
         self.retreat()
         self.finish()
-        assert self.copy is not None
-        if self.copy.is_on_disk:
-            for driver in (self.twin, self.copy):
+        assert self.filled is not None
+        if self.filled.is_on_disk:
+            for driver in (self.twin, self.filled):
                 has_fleeting = any(each.config.mem_storage for each in driver.stream.consumers)
                 (driver.kill if has_fleeting else driver.restart)()
-            ours, theirs = (each.stream.dump(each.now_ns) for each in (self.twin, self.copy))
+            ours, theirs = (each.stream.dump(each.now_ns) for each in (self.twin, self.filled))
             for name, value in ours.items():
                 assert theirs[name] == value, f"the copy has another {name} after a restart"
 
@@ -225,10 +225,11 @@ class SnapshotWalk(RetreatWalk):
         """Ask both followers for the same things. Returns the answers that differ."""
         self.retreat()
         self.finish()
-        assert self.copy is not None
-        drivers = (self.twin, self.copy)
+        assert self.filled is not None
+        drivers = (self.twin, self.filled)
         for driver in drivers:
             driver.now_ns = self.leader.now_ns
             stand_alone(driver)
-        both = zip(probes(drivers[0]), probes(drivers[1]), strict=True)
+        has_batches = self.twin.stream.config.retention is Retention.LIMITS
+        both = zip(*(probes(each, has_batches) for each in drivers), strict=True)
         return [(ours, theirs) for ours, theirs in both if ours != theirs]
