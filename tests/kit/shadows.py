@@ -136,7 +136,8 @@ class Shadow:
         for record in reversed(records):
             while self._log and self._log[-1][0] is not record:
                 stay.append(self._log.pop())
-            if not self._log or not all(isinstance(each, STEP_RECORDS) for each, _ in stay):
+            is_newest = bool(self._log) and all(isinstance(each, STEP_RECORDS) for each, _ in stay)
+            if not (is_newest or self._is_broken):
                 self.shadows.note(f"{self.name}: a record is forgotten that is not the newest")
             if self._log:
                 self._log.pop()

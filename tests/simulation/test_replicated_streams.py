@@ -59,7 +59,7 @@ def test_the_workload_has_every_kind_of_operation() -> None:
 
 def test_an_administrator_makes_every_kind_of_change() -> None:
     changes: Counter[tuple[str, str]] = Counter()
-    for seed in (1, 2, 5):
+    for seed in (1, 5, 7):
         _, scenario = run(seed, SHAPES["changes"])
         changes.update(scenario.changes)
     for kind in CHANGES:

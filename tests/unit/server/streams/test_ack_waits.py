@@ -184,8 +184,9 @@ def test_a_request_that_is_not_decided_yet_is_proposed_behind_the_withdrawal() -
     world = QuorumWorld(timeout_ms=50)
     world.stall()
     world.say("x")
-    # A consumer begins behind the last message, which is not known while one is in flight.
-    config = {"durable_name": "D", "ack_policy": "explicit", "deliver_policy": "new"}
+    # A consumer begins at the last message of a subject, not known while one is in flight.
+    config = {"durable_name": "D", "ack_policy": "explicit", "deliver_policy": "last_per_subject"}
+    config["filter_subject"] = ">"
     world.ask("CONSUMER.DURABLE.CREATE.S.D", {"stream_name": "S", "config": config}, number=2)
     world.pass_ms(50)
     assert world.told() == [UNKNOWN]
