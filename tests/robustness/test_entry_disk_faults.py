@@ -19,6 +19,7 @@ from headwater.store.disk.format import encode_skip
 from headwater.testing.disk import SimDisk
 from headwater.testing.disk_faults import CHANGING, Operation
 from tests.kit.consumer_world import frames_in
+from tests.kit.shadows import Shadows
 from tests.robustness.stream_steps import ALWAYS, ASYNC, INTERVAL, Dump, Level, Server
 
 # The time within which a server notices that there is room again.
@@ -335,8 +336,11 @@ DEFENCES: Final[dict[Callable[[pytest.MonkeyPatch], None], Level]] = {
 
 @pytest.mark.parametrize("switch_off", DEFENCES, ids=lambda each: each.__name__)
 def test_without_a_defence_an_entry_is_there_by_half(
-    switch_off: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+    switch_off: Callable[[pytest.MonkeyPatch], None],
+    monkeypatch: pytest.MonkeyPatch,
+    shadows: Shadows,
 ) -> None:
+    shadows.defect_planted()
     switch_off(monkeypatch)
     with pytest.raises(AssertionError, match="atomic batch"):
         check_case(CASES[0], DEFENCES[switch_off])
