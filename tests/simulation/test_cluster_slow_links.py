@@ -8,6 +8,7 @@ from typing import Any
 import nats
 import pytest
 
+from headwater.base.clock import NS_PER_S
 from headwater.testing import World, seeds
 from headwater.wire.peer_info import Purpose
 from tests.simulation.agreement_scenario import NAMES, Agreeing
@@ -72,7 +73,12 @@ class SlowLinks(Agreeing):
         connection = await nats.connect(f"nats://{NAMES[0]}:4222")
         leaders = []
         for stream in ("LARGE", "SMALL"):
-            config = {"name": stream, "subjects": [stream], "num_replicas": len(NAMES)}
+            config = {
+                "name": stream,
+                "subjects": [stream],
+                "num_replicas": len(NAMES),
+                "ack_timeout": ANSWER_S_MAX * NS_PER_S,
+            }
             reply = await connection.request(
                 f"$JS.API.STREAM.CREATE.{stream}", json.dumps(config).encode(), timeout=10
             )
