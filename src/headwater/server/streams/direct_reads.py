@@ -97,24 +97,25 @@ class DirectReads:
             return None
         broker = self._runners.broker
         broker.turn.decide_gathered()
-        streams = {
-            name: self.find_stream(account, name.decode(errors="surrogateescape"), "DIRECT")
-            for name in {name for name, _, _ in asked}
-        }
-        if any(
-            stream and self._runners.is_held(account.name, stream.name)
-            for stream in streams.values()
-        ):
-            return None
-        confirmations = [
-            self.confirmation(account, stream.name)
-            for stream in streams.values()
-            if stream is not None and is_linearizable(stream.config, DIRECT)
-        ]
-        if not all(each.is_immediate and each.may_begin() for each in confirmations):
-            return None
-        unanswered = [number for number, each in enumerate(asked) if streams[each[0]] is None]
-        if unanswered:
+        streams: dict[bytes, Stream | None] = {}
+        confirmations: list[Confirmation] = []
+        for name, _, _ in asked:
+            if name in streams:
+                continue
+            stream = self.find_stream(account, name.decode(errors="surrogateescape"), DIRECT)
+            streams[name] = stream
+            if stream is None:
+                continue
+            if self._runners.is_held(account.name, stream.name):
+                return None
+            if is_linearizable(stream.config, DIRECT):
+                confirmation = self.confirmation(account, stream.name)
+                if not (confirmation.is_immediate and confirmation.may_begin()):
+                    return None
+                confirmations.append(confirmation)
+        unanswered: list[int] = []
+        if None in streams.values():
+            unanswered = [number for number, each in enumerate(asked) if streams[each[0]] is None]
             replies = [
                 reply
                 for reply, each in zip(replies, asked, strict=True)
@@ -124,9 +125,12 @@ class DirectReads:
             found = [get_last(stream, key) for name, _, key in asked if (stream := streams[name])]
         except DamagedMessageError:
             return None
-        if not all(each.holds() for each in confirmations):
+        if confirmations and not all(each.holds() for each in confirmations):
             return None
-        if found:
+        if len(found) == 1:
+            block, payload = found[0]
+            broker.send_reply(account, replies[0], payload, block)
+        elif found:
             blocks, payloads = zip(*found, strict=True)
             broker.send_replies(account, replies, payloads, blocks)
         return unanswered

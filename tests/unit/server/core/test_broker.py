@@ -686,6 +686,18 @@ class TestMessagesOfAStream:
 class TestReplies:
     """Receivers that share a turn each get their own replies in order, however these are mixed."""
 
+    def test_a_single_one_has_its_header(self, world: World) -> None:
+        peer = listener(world, b"_INBOX.a.*")
+        broker, account = world.node.broker, peer.client.account
+        broker.send_reply(account, b"_INBOX.a.1", b"one", HEADERS)
+        broker.send_reply(account, b"_INBOX.a.2", b"two")
+        world.settle()
+        size = len(HEADERS)
+        assert peer.take() == (
+            b"HMSG _INBOX.a.1 1 %d %d\r\n%bone\r\n" % (size, size + 3, HEADERS)
+            + msg(b"_INBOX.a.2", b"1", b"two")
+        )
+
     @pytest.mark.parametrize("neighbours", [1, 3, 40, 100])
     def test_go_to_whom_they_are_for(self, world: World, neighbours: int) -> None:
         peers = {name: listener(world, b"_INBOX.%b.*" % name) for name in (b"a", b"b", b"c")}

@@ -54,6 +54,8 @@ class MirrorReads:
 
     def choose(self, account: str, name: str, origin: Stream | None) -> Stream | None:
         """The stream that answers a read; `origin` is None if the origin itself does not answer."""
+        if not self._by_origin:
+            return origin
         mirrors = self._ready(account, name)
         if not mirrors or (origin is not None and _is_strong(origin)):
             return origin
