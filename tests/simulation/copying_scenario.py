@@ -27,6 +27,7 @@ from tests.simulation.copying_ledger import BrokenCopy, Message, OriginLedger
 
 SYNC_INTERVAL_S = 2.0
 SETTLED_S_MAX = 180.0
+VIRTUAL_S_MAX = 1_200.0
 # Longer than the longest time between two requests for an origin after a fault.
 SETTLING_S = 10.0
 POLL_S = 0.5
@@ -380,3 +381,30 @@ def _repeated(bodies: Iterable[str]) -> list[str]:
 
 async def _unheard(error: Exception) -> None:
     """nats-py prints errors nobody listens to; here they are expected."""
+
+
+SHAPES = {
+    "one server": Shape(),
+    "one server, always": Shape(sync_always=True),
+    "two servers": Shape(copy_server=2),
+    "a short aggregate": Shape(copy_server=2, sync_always=True, kept=5),
+    "three replicas": Shape(replicas=3, copy_replicas=3, sync_always=True),
+    "three replicas, interval": Shape(replicas=3, copy_replicas=3),
+    "one replica, three of the copy": Shape(copy_replicas=3, sync_always=True),
+    "three replicas, one of the copy": Shape(replicas=3, sync_always=True),
+    "three replicas, five of the copy": Shape(
+        servers=5, replicas=3, copy_replicas=5, sync_always=True
+    ),
+    "no removals": Shape(copy_server=2, sync_always=True, removes=False),
+    "three replicas, no removals": Shape(
+        replicas=3, copy_replicas=3, sync_always=True, removes=False
+    ),
+}
+
+
+def run(seed: int, shape: Shape) -> tuple[World, CopyingScenario]:
+    """One run of a seed."""
+    world = World(seed, virtual_s_max=VIRTUAL_S_MAX)
+    scenario = CopyingScenario(shape)
+    world.run(scenario.run)
+    return world, scenario

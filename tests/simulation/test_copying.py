@@ -14,40 +14,13 @@ from headwater.jetstream.copying.machine import SILENCE_NS, CopyMachine
 from headwater.jetstream.copying.origins import Origin
 from headwater.jetstream.streams.origin_positions import OriginPositions
 from headwater.server.streams.storage.stream_store import StreamStore
-from headwater.testing import World, seeds
+from headwater.testing import seeds
 from tests.simulation.copying_ledger import BrokenCopy
-from tests.simulation.copying_scenario import CopyingScenario, Shape
+from tests.simulation.copying_scenario import SHAPES, Shape, run
 
 Plant: TypeAlias = Callable[[pytest.MonkeyPatch], None]
 
 SEEDS = 6
-VIRTUAL_S_MAX = 1_200.0
-
-SHAPES = {
-    "one server": Shape(),
-    "one server, always": Shape(sync_always=True),
-    "two servers": Shape(copy_server=2),
-    "a short aggregate": Shape(copy_server=2, sync_always=True, kept=5),
-    "three replicas": Shape(replicas=3, copy_replicas=3, sync_always=True),
-    "three replicas, interval": Shape(replicas=3, copy_replicas=3),
-    "one replica, three of the copy": Shape(copy_replicas=3, sync_always=True),
-    "three replicas, one of the copy": Shape(replicas=3, sync_always=True),
-    "three replicas, five of the copy": Shape(
-        servers=5, replicas=3, copy_replicas=5, sync_always=True
-    ),
-    "no removals": Shape(copy_server=2, sync_always=True, removes=False),
-    "three replicas, no removals": Shape(
-        replicas=3, copy_replicas=3, sync_always=True, removes=False
-    ),
-}
-
-
-def run(seed: int, shape: Shape) -> tuple[World, CopyingScenario]:
-    """One run of a seed."""
-    world = World(seed, virtual_s_max=VIRTUAL_S_MAX)
-    scenario = CopyingScenario(shape)
-    world.run(scenario.run)
-    return world, scenario
 
 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
