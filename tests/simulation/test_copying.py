@@ -10,8 +10,9 @@ import pytest
 
 from headwater.jetstream.copying import machine
 from headwater.jetstream.copying.arrivals import Arrivals, Control
-from headwater.jetstream.copying.machine import SILENCE_NS, CopyMachine
+from headwater.jetstream.copying.machine import CopyMachine
 from headwater.jetstream.copying.origins import Origin
+from headwater.jetstream.copying.patience import SILENCE_NS
 from headwater.jetstream.streams.origin_positions import OriginPositions
 from headwater.server.streams.storage.stream_store import StreamStore
 from headwater.testing import seeds

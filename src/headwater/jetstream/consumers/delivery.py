@@ -302,7 +302,7 @@ class Delivery:
             out.sends.append(_part(push.subject, found, replies, begin, end))
             push.sent_now(now_ns)
             if flow.is_due:
-                push.ask(out)
+                push.ask(now_ns, out)
             begin = end
         return begin
 

@@ -227,7 +227,7 @@ class Consumer:
     def _confirm_flow(self, subject: bytes, header: bytes, now_ns: int, out: Outbox) -> bool:
         """Process the answer to a flow control request, whose header may acknowledge messages."""
         flow = None if self.push is None else self.push.flow
-        if flow is None or not flow.confirm(subject):
+        if flow is None or not flow.confirm(subject, now_ns):
             return False
         if header and self.config.ack_policy is AckPolicy.FLOW_CONTROL:
             self.acks.confirm(header, now_ns, out)
@@ -305,7 +305,7 @@ class Consumer:
             if push.is_active:
                 out.status(push.subject, self.delivery.heartbeat())
                 if self._confirms_by_flow() and push.flow is not None and not push.flow.asked:
-                    push.ask(out)
+                    push.ask(now_ns, out)
             push.heartbeat_at_ns = now_ns + push.heartbeat_ns
         return more
 

@@ -2,6 +2,8 @@
 
 A push consumer is active while a subscription matches its deliver subject. With flow control it
 stops when more bytes than a window are unconfirmed; the window doubles with every confirmation.
+The window of a consumer by which a server copies follows the time that confirmations take: bytes on
+a slow link delay all that comes behind them, so no more are on the way than pass in some seconds.
 Idle heartbeats tell the receiver that there was nothing to send.
 """
 
@@ -10,6 +12,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import Final, final
 
+from headwater.base.clock import NS_PER_S
 from headwater.base.entropy import Entropy
 from headwater.jetstream.config.consumer_config import ConsumerConfig
 from headwater.jetstream.consumers.outbox import Outbox
@@ -18,6 +21,14 @@ FLOW_CONTROL: Final = b"NATS/1.0 100 FlowControl Request\r\n\r\n"
 FLOW_PREFIX: Final = b"$JS.FC."
 WINDOW_BYTES_MAX: Final = 32 * 1024 * 1024
 WINDOW_BYTES_MIN: Final = WINDOW_BYTES_MAX // 16
+# The windows of copies: the first one, and the limits of those that follow.
+COPY_WINDOW_BYTES: Final = 64 * 1024
+COPY_WINDOW_BYTES_MIN: Final = 32 * 1024
+COPY_WINDOW_BYTES_MAX: Final = 4 * 1024 * 1024
+# A confirmation within the first of these times has the window of a copy double, and one after more
+# than the second has it shrink.
+QUICK_NS: Final = NS_PER_S
+SLOW_NS: Final = 3 * NS_PER_S
 
 _DIGITS: Final = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _FLOW_ID_SIZE: Final = 4
@@ -27,15 +38,26 @@ _FLOW_ID_SIZE: Final = 4
 class FlowWindow:
     """The bytes that were sent and not confirmed, and their limit."""
 
-    __slots__ = ("_asked_bytes", "_entropy", "_prefix", "_sent_bytes", "_window_bytes", "asked")
+    __slots__ = (
+        "_asked_bytes",
+        "_asked_ns",
+        "_entropy",
+        "_is_of_copy",
+        "_prefix",
+        "_sent_bytes",
+        "_window_bytes",
+        "asked",
+    )
 
-    def __init__(self, prefix: bytes, entropy: Entropy) -> None:
+    def __init__(self, prefix: bytes, entropy: Entropy, is_of_copy: bool = False) -> None:
         self._prefix = prefix
         self._entropy = entropy
-        self._window_bytes = WINDOW_BYTES_MIN
+        self._is_of_copy = is_of_copy
+        self._window_bytes = COPY_WINDOW_BYTES if is_of_copy else WINDOW_BYTES_MIN
         self._sent_bytes = 0
-        # The bytes that an answer to the outstanding request confirms.
+        # The bytes that an answer to the outstanding request confirms, and the time of the request.
         self._asked_bytes = 0
+        self._asked_ns = 0
         # The subject to which the outstanding request is answered; empty without such a request.
         self.asked = b""
 
@@ -77,22 +99,30 @@ class FlowWindow:
         """Whether to ask the receiver for a confirmation."""
         return not self.asked and self._sent_bytes > self._window_bytes // 2
 
-    def ask(self) -> bytes:
+    def ask(self, now_ns: int) -> bytes:
         """Note a request for a confirmation. Returns the subject of its answer."""
         digits = [self._entropy.below(len(_DIGITS)) for _ in range(_FLOW_ID_SIZE)]
         self.asked = self._prefix + bytes(_DIGITS[each] for each in digits)
-        self._asked_bytes = self._sent_bytes
+        self._asked_bytes, self._asked_ns = self._sent_bytes, now_ns
         return self.asked
 
-    def confirm(self, subject: bytes) -> bool:
+    def confirm(self, subject: bytes, now_ns: int) -> bool:
         """Note a confirmation. Returns whether it answers the outstanding request."""
         if subject != self.asked or not self.asked:
             return False
-        self._window_bytes = min(self._window_bytes * 2, WINDOW_BYTES_MAX)
+        self._resize(now_ns - self._asked_ns)
         self._sent_bytes = max(self._sent_bytes - self._asked_bytes, 0)
         self.asked = b""
         self._asked_bytes = 0
         return True
+
+    def _resize(self, confirmation_ns: int) -> None:
+        if not self._is_of_copy:
+            self._window_bytes = min(self._window_bytes * 2, WINDOW_BYTES_MAX)
+        elif confirmation_ns <= QUICK_NS:
+            self._window_bytes = min(self._window_bytes * 2, COPY_WINDOW_BYTES_MAX)
+        elif confirmation_ns > SLOW_NS:
+            self._window_bytes = max(self._window_bytes // 2, COPY_WINDOW_BYTES_MIN)
 
 
 @final
@@ -113,7 +143,9 @@ class Push:
     def __init__(self, config: ConsumerConfig, flow_prefix: bytes, entropy: Entropy) -> None:
         self.subject = b""
         self.group = b""
-        self.flow = FlowWindow(flow_prefix, entropy) if config.flow_control else None
+        self.flow: FlowWindow | None = None
+        if config.flow_control:
+            self.flow = FlowWindow(flow_prefix, entropy, config.sourcing)
         # Whether a subscription matches the deliver subject.
         self.is_active = False
         # Whether the subscribers have too many bytes pending.
@@ -154,9 +186,9 @@ class Push:
         """Count a message that was sent, and ask for a confirmation if one is due."""
         self.sent_now(now_ns)
         if self.flow is not None and self.flow.sent(size):
-            self.ask(out)
+            self.ask(now_ns, out)
 
-    def ask(self, out: Outbox) -> None:
+    def ask(self, now_ns: int, out: Outbox) -> None:
         """Ask the receiver to confirm the bytes it got."""
         if self.flow is not None:
-            out.status(self.subject, FLOW_CONTROL, self.flow.ask())
+            out.status(self.subject, FLOW_CONTROL, self.flow.ask(now_ns))

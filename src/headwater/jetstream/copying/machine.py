@@ -21,8 +21,8 @@ from headwater.jetstream.api.documents import ErrorDocument, StreamSourceInfo
 from headwater.jetstream.copying.arrivals import Arrivals, Control
 from headwater.jetstream.copying.contact import Contact
 from headwater.jetstream.copying.origins import Origin
+from headwater.jetstream.copying.patience import Patience
 from headwater.jetstream.copying.requests import (
-    HEARTBEAT_NS,
     Answer,
     Ask,
     creation_of,
@@ -40,10 +40,6 @@ REQUEST_GAP_NS: Final = 2 * NS_PER_S
 BACKOFF_NS: Final = NS_PER_S
 BACKOFF_NS_MAX: Final = 60 * NS_PER_S
 JITTER_NS: Final = NS_PER_S // 10
-# A request is answered within this time, or it was lost.
-ANSWER_NS: Final = 5 * NS_PER_S
-# An origin that sends neither messages nor heartbeats for so long is asked again.
-SILENCE_NS: Final = 4 * HEARTBEAT_NS
 # A mirror answers direct reads of its origin when it lacks fewer messages than this.
 NEARLY_CAUGHT_UP: Final = 10
 
@@ -86,6 +82,7 @@ class CopyMachine:
         "_inbox",
         "_is_recreated",
         "_next_number",
+        "_patience",
         "_pending",
         "_position",
         "contact",
@@ -115,6 +112,7 @@ class CopyMachine:
         self._position = position
         self._asked_ns = now_ns - REQUEST_GAP_NS
         self._failures = 0
+        self._patience = Patience()
         # When the origin was last heard of; 0 if it never was.
         self._heard_ns = 0
         self.contact = Contact()
@@ -136,7 +134,7 @@ class CopyMachine:
     def ask(self, position: Position, now_ns: int) -> Ask:
         """The next request, for a stream that has applied the origin up to a position."""
         self.phase = Phase.ASKING
-        self.due_ns = now_ns + ANSWER_NS
+        self.due_ns = now_ns + self._patience.answer_ns
         self._asked_ns = now_ns
         self._answer = None
         self._pending = -1
@@ -158,6 +156,7 @@ class CopyMachine:
         """Take the answer to the last request. Returns a second request that it makes necessary."""
         if self.phase is not Phase.ASKING:
             return None
+        self._patience.answered()
         answer = read_answer(body)
         if answer is None or (answer.error is None and answer.config is None):
             self._fail(self._setup_failed("invalid consumer create response"), now_ns)
@@ -181,7 +180,7 @@ class CopyMachine:
         ):
             # A durable consumer has delivered messages that were never confirmed.
             self._answer = answer
-            self.due_ns = now_ns + ANSWER_NS
+            self.due_ns = now_ns + self._patience.answer_ns
             return reset_of(self.origin, answer.name, self._inbox)
         self._begin(answer, header, now_ns)
         return None
@@ -198,7 +197,7 @@ class CopyMachine:
 
     def _begin(self, answer: Answer, header: bytes, now_ns: int) -> None:
         self.phase = Phase.COPYING
-        self.due_ns = now_ns + SILENCE_NS
+        self.due_ns = now_ns + self._patience.silence_ns
         self._failures = 0
         self._consumer = answer.name.encode(errors="surrogateescape")
         self._next_number = answer.delivered.consumer_seq + 1
@@ -236,7 +235,7 @@ class CopyMachine:
         backoff_ns = 0
         if self._failures:
             backoff_ns = min(BACKOFF_NS << min(self._failures - 1, 16), BACKOFF_NS_MAX)
-        earliest_ns = max(now_ns + backoff_ns, self._asked_ns + REQUEST_GAP_NS)
+        earliest_ns = max(now_ns, self._asked_ns + max(backoff_ns, REQUEST_GAP_NS))
         self.due_ns = earliest_ns + self._entropy.below(JITTER_NS)
 
     # --- arrivals ------------------------------------------------------------------------------
@@ -246,8 +245,7 @@ class CopyMachine:
         None if there are none."""
         if self.phase is not Phase.COPYING or arrivals.consumer != self._consumer:
             return None
-        self._heard_ns = now_ns
-        self.due_ns = now_ns + SILENCE_NS
+        self._hear(now_ns)
         count, pending = _count_in_order(arrivals, self._next_number), arrivals.pending
         is_whole = count == len(arrivals)
         if not is_whole:
@@ -268,13 +266,18 @@ class CopyMachine:
             self.contact.delivered(now_ns, self._next_number - 1, self.sequence, pending)
         return arrivals if len(arrivals) else None
 
+    def _hear(self, now_ns: int) -> None:
+        """Note a sign of the origin."""
+        self._patience.heard(now_ns - self._heard_ns)
+        self._heard_ns = now_ns
+        self.due_ns = now_ns + self._patience.silence_ns
+
     def control(self, control: Control, now_ns: int) -> Confirm | None:
         """Take a heartbeat or a request to confirm. Returns what is to be confirmed once
         everything that was accepted is applied."""
         if self.phase is not Phase.COPYING:
             return None
-        self._heard_ns = now_ns
-        self.due_ns = now_ns + SILENCE_NS
+        self._hear(now_ns)
         if control.reply is not None:
             return Confirm(control.reply, self._next_number - 1, self.sequence)
         last = value_of(control.header, _LAST_CONSUMER) or b""
@@ -296,8 +299,10 @@ class CopyMachine:
         if now_ns < self.due_ns:
             return False
         if self.phase is Phase.COPYING:
+            self._patience.not_heard()
             self._retry(now_ns)
         elif self.phase is Phase.ASKING:
+            self._patience.not_answered()
             self._fail(None, now_ns)
         return self.phase is Phase.WAITING and now_ns >= self.due_ns
 

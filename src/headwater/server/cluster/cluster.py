@@ -370,8 +370,8 @@ class Cluster:
                     return
             if not channel.peer_id:
                 self._open(channel)
-            if channel.purpose is Purpose.CONSENSUS:
-                self.listener.peer_heard(self.peers[channel.peer_id].name)
+            # On a slow link the frames for consensus wait behind messages.
+            self.listener.peer_heard(self.peers[channel.peer_id].name)
             while found := channel.decoder.frames():
                 for kind, body in found:
                     self._take(channel, kind, body)

@@ -19,7 +19,7 @@ class PeerListener(Protocol):
         ...
 
     def peer_heard(self, peer: str) -> None:
-        """Bytes have come on the channel for consensus, perhaps not yet a whole payload."""
+        """Bytes have come on a channel of the peer, perhaps not yet a whole payload."""
         ...
 
     def consensus_received(self, peer: str, payload: bytes) -> None:

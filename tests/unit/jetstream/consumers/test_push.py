@@ -8,7 +8,16 @@ from hypothesis import strategies as st
 
 from headwater.base.clock import NS_PER_S
 from headwater.jetstream.config.consumer_config import AckPolicy
-from headwater.jetstream.consumers.push import WINDOW_BYTES_MAX, WINDOW_BYTES_MIN, FlowWindow
+from headwater.jetstream.consumers.push import (
+    COPY_WINDOW_BYTES,
+    COPY_WINDOW_BYTES_MAX,
+    COPY_WINDOW_BYTES_MIN,
+    QUICK_NS,
+    SLOW_NS,
+    WINDOW_BYTES_MAX,
+    WINDOW_BYTES_MIN,
+    FlowWindow,
+)
 from headwater.testing.entropy import SeededEntropy, labelled_rng
 from tests.kit.consumer_driver import DELIVER, ConsumerDriver, sequences
 from tests.unit.jetstream.consumers.conftest import Consume
@@ -138,11 +147,26 @@ def window() -> FlowWindow:
     return FlowWindow(b"$JS.FC.S.C.", SeededEntropy(labelled_rng(1, "flow")))
 
 
+def copy_window() -> FlowWindow:
+    return FlowWindow(b"$JS.FC.S.C.", SeededEntropy(labelled_rng(1, "flow")), is_of_copy=True)
+
+
+def room(flow: FlowWindow) -> int:
+    """The largest number of bytes that a window with nothing sent lets through."""
+    flow.sent(1)
+    sent = 1
+    while flow.is_open:
+        flow.sent(1024)
+        sent += 1024
+    flow.confirm(flow.ask(0), QUICK_NS + 1)
+    return (sent - 1) // 1024 * 1024
+
+
 def test_a_window_asks_beyond_its_half_and_closes_beyond_its_end() -> None:
     flow = window()
     assert not flow.sent(WINDOW_BYTES_MIN // 2)
     assert flow.sent(1)
-    subject = flow.ask()
+    subject = flow.ask(0)
     assert subject.startswith(b"$JS.FC.S.C.")
     assert not flow.sent(WINDOW_BYTES_MIN // 2 - 1)
     assert flow.is_open, "just full"
@@ -154,7 +178,7 @@ def test_an_answer_opens_it_and_doubles_it() -> None:
     flow = window()
     flow.sent(WINDOW_BYTES_MIN + 1)
     assert not flow.is_open
-    assert flow.confirm(flow.ask())
+    assert flow.confirm(flow.ask(0), 0)
     assert flow.is_open
     assert not flow.asked
     assert not flow.sent(WINDOW_BYTES_MIN), "half of twice as much"
@@ -163,18 +187,18 @@ def test_an_answer_opens_it_and_doubles_it() -> None:
 def test_only_the_outstanding_request_can_be_answered() -> None:
     flow = window()
     flow.sent(WINDOW_BYTES_MIN + 1)
-    assert not flow.confirm(b"")
-    first = flow.ask()
-    assert flow.confirm(first)
-    assert not flow.confirm(first)
-    assert not flow.confirm(b"")
+    assert not flow.confirm(b"", 0)
+    first = flow.ask(0)
+    assert flow.confirm(first, 0)
+    assert not flow.confirm(first, 0)
+    assert not flow.confirm(b"", 0)
 
 
 def test_a_window_grows_to_its_limit() -> None:
     flow = window()
     for _ in range(10):
         flow.sent(WINDOW_BYTES_MAX + 1)
-        assert flow.confirm(flow.ask())
+        assert flow.confirm(flow.ask(0), 0)
     flow.sent(WINDOW_BYTES_MAX)
     assert flow.is_open
     flow.sent(1)
@@ -193,9 +217,9 @@ def test_many_at_once_are_counted_as_one_by_one(sizes: list[int], answers: list[
         while sent < len(sizes):
             if not flow.is_open:
                 # Now the question has to be answered.
-                assert flow.confirm(flow.asked)
+                assert flow.confirm(flow.asked, 0)
             elif flow.asked and next(answering, False):
-                flow.confirm(flow.asked)
+                flow.confirm(flow.asked, 0)
             if is_together:
                 # Messages are counted together up to a question; while it is open, one by one.
                 count = flow.sent_all(sizes[sent : sent + 1] if flow.asked else sizes[sent:])
@@ -205,7 +229,7 @@ def test_many_at_once_are_counted_as_one_by_one(sizes: list[int], answers: list[
                 is_due = flow.sent(sizes[sent])
                 sent += 1
             if is_due:
-                flow.ask()
+                flow.ask(0)
                 asked_at.append(sent)
         ways.append((asked_at, flow.is_open, flow._sent_bytes, flow._asked_bytes))
     assert ways[0] == ways[1]
@@ -214,7 +238,7 @@ def test_many_at_once_are_counted_as_one_by_one(sizes: list[int], answers: list[
 def test_what_is_beyond_the_window_is_not_taken_together() -> None:
     flow = window()
     flow.sent(WINDOW_BYTES_MIN - 5)
-    flow.ask()
+    flow.ask(0)
     assert flow.sent_all([3, 3, 3, 3]) == 2
     assert not flow.is_open
 
@@ -274,3 +298,23 @@ def test_more_than_was_sent_is_not_acknowledged(consume: Consume) -> None:
     header = b"NATS/1.0\r\nNats-Last-Consumer: 999\r\nNats-Last-Stream: 9999999999\r\n\r\n"
     driver.confirm(asked[0] or b"", header=header)
     assert driver.figures() == ((3, 3), (3, 3))
+
+
+def test_the_window_of_a_copy_grows_while_confirmations_come_soon() -> None:
+    flow = copy_window()
+    assert room(flow) == COPY_WINDOW_BYTES
+    for _ in range(3):
+        assert flow.confirm(flow.ask(0), QUICK_NS)
+    assert room(flow) == COPY_WINDOW_BYTES * 8
+    for _ in range(10):
+        assert flow.confirm(flow.ask(0), 0)
+    assert room(flow) == COPY_WINDOW_BYTES_MAX
+
+
+def test_the_window_of_a_copy_shrinks_while_confirmations_come_late() -> None:
+    flow = copy_window()
+    flow.confirm(flow.ask(0), SLOW_NS)
+    assert room(flow) == COPY_WINDOW_BYTES
+    for _ in range(5):
+        flow.confirm(flow.ask(0), SLOW_NS + 1)
+    assert room(flow) == COPY_WINDOW_BYTES_MIN

@@ -11,15 +11,14 @@ from headwater.jetstream.api.documents import ErrorDocument
 from headwater.jetstream.config.stream_config import StreamConsumerSource
 from headwater.jetstream.copying.arrivals import Control
 from headwater.jetstream.copying.machine import (
-    ANSWER_NS,
     BACKOFF_NS_MAX,
     JITTER_NS,
     REQUEST_GAP_NS,
-    SILENCE_NS,
     Confirm,
     CopyMachine,
     Phase,
 )
+from headwater.jetstream.copying.patience import ANSWER_NS, SILENCE_NS
 from headwater.jetstream.streams.origin_positions import NOWHERE, Position
 from tests.kit.copied_messages import ENTROPY, arrivals, origin_of
 
