@@ -125,7 +125,7 @@ def step(window: FlowWindow, sizes: list[int], together: bool) -> tuple[int, lis
             is_due = window.sent(sizes[sent])
             sent += 1
         if is_due:
-            window.ask()
+            window.ask(0)
             asked.append(sent)
     return sent, asked
 
@@ -149,10 +149,10 @@ def test_a_window_is_filled_as_one_by_one(turns: list[tuple[list[int], str]]) ->
         assert together == apart
         for window in windows:
             if then == "confirm":
-                window.confirm(window.asked)
+                window.confirm(window.asked, 0)
             elif then == "ask" and not window.asked:
                 # Heartbeats ask too, however little was sent.
-                window.ask()
+                window.ask(0)
         states = [
             [getattr(window, name) for name in FlowWindow.__slots__ if name != "_entropy"]
             for window in windows

@@ -70,7 +70,10 @@ def _configured(options: Options) -> Options:
     return replace(options, server_tags=(options.server_name,), ping_interval_s=30.0)
 
 
-COPIES = {"mirror": {"mirror": {"name": "O"}}, "source": {"sources": [{"name": "O"}]}}
+COPIES: dict[str, dict[str, Any]] = {
+    "mirror": {"mirror": {"name": "O"}},
+    "source": {"sources": [{"name": "O"}]},
+}
 SMALL, LARGE = (1_000, 1_000), (5, 300_000)
 # A copy learns within this time that its origin is not silent while a large message passes.
 LEARNING_S = {SMALL: 3.0, LARGE: 35.0}
@@ -130,7 +133,7 @@ def _only_consensus_is_heard(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ConsensusDriver, "peer_heard", hear_some)
 
 
-DEFENCES = {
+DEFENCES: dict[str, tuple[Plant, tuple[int, int]]] = {
     "bytes of messages are heard": (_only_consensus_is_heard, SMALL),
     "windows of copies": (_windows_are_those_of_clients, SMALL),
     "patience": (_patience_is_not_learned, LARGE),
