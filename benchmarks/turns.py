@@ -27,6 +27,7 @@ from headwater.runtime.entropy import SystemEntropy
 from headwater.runtime.environment import Environment, TimerHandle
 from headwater.runtime.files import SystemFiles
 from headwater.runtime.filesystem import SystemFileSystem, boot_id
+from headwater.runtime.marks import SystemMarks
 from headwater.runtime.open_files import OpenFiles
 from headwater.runtime.process import SystemProcess
 from headwater.runtime.sockets.client_connection import ClientConnection
@@ -161,6 +162,7 @@ class Server:
             process=SystemProcess(),
             disk=OpenFiles(SystemFileSystem(), 1024),
             boot_id=boot_id(),
+            marks_in=SystemMarks,
             find_zone=find_zone,
         )
         options = Options(jetstream=JetStreamOptions(enabled=True, store_dir=folder))

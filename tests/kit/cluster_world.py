@@ -14,6 +14,7 @@ from headwater.server.cluster.cluster import Cluster
 from headwater.server.configuration.options import ClusterOptions, Options, RouteUrl
 from headwater.server.log import Log
 from headwater.server.node import Node
+from headwater.testing.marks import SimMarks
 from tests.kit.monitored_world import FixedProcess
 from tests.kit.world import (
     FakeConnection,
@@ -191,6 +192,7 @@ class ClusterWorld:
             process=FixedProcess(),
             disk=nothing,
             boot_id="",
+            marks_in=lambda folder: SimMarks(),
             find_zone=nothing,
         )
 

@@ -89,13 +89,15 @@ class ServerProcess:
         self.program = program
         self.directory = directory
         setup.write(directory)
+        # Marks of stores are gone when the test is.
+        runtime = {"XDG_RUNTIME_DIR": str(directory)}
         self._process = subprocess.Popen(
             [*program.command, *setup.arguments()],
             cwd=directory,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
-            env={**_quiet_environment(), **dict(setup.environment)},
+            env={**_quiet_environment(), **runtime, **dict(setup.environment)},
             text=True,
         )
         self._log = _Log()
@@ -152,6 +154,11 @@ class ServerProcess:
         except subprocess.TimeoutExpired:
             return False
         return True
+
+    def kill(self) -> None:
+        """End the process at once."""
+        self._process.kill()
+        self._process.wait()
 
     def stop(self) -> None:
         """End the process however it is doing; harmless when it has ended."""

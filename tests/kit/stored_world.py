@@ -34,10 +34,12 @@ class StoredWorld(World):
         self.disk = SimDisk() if disk is None else disk
         super().__init__(
             options or Options(jetstream=streaming()),
-            disk=self.disk,
-            boot_id=self.disk.boot_id,
-            process=FixedProcess(),
-            **environment,
+            **{
+                "disk": self.disk,
+                "boot_id": self.disk.boot_id,
+                "process": FixedProcess(),
+                **environment,
+            },
         )
 
     def start(self) -> "StoredWorld":

@@ -21,6 +21,7 @@ from headwater.server.configuration.options import Options
 from headwater.server.core.client import Client
 from headwater.server.log import Log
 from headwater.server.node import Node
+from headwater.testing.marks import SimMarks
 
 T = TypeVar("T")
 
@@ -302,6 +303,7 @@ class World:
             "process": nothing,
             "disk": nothing,
             "boot_id": "",
+            "marks_in": lambda folder: SimMarks(),
             "find_zone": nothing,
         }
         self.node = Node(options or Options(), Environment(**parts | environment), log)

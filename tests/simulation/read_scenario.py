@@ -10,6 +10,7 @@ Clocks drift within the bound that leases allow for, and wall clocks jump.
 import asyncio
 import contextlib
 import random
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -82,6 +83,8 @@ class ReadScenario:
 
     shape: Shape = field(default_factory=Shape)
     is_quiet: bool = False
+    # The number of faults by kind.
+    faults: Counter[str] = field(default_factory=Counter)
     history: History = field(default_factory=lambda: History(StreamRules(STREAM)))
 
     async def run(self, world: World) -> None:
@@ -96,6 +99,7 @@ class ReadScenario:
         tasks = [asyncio.ensure_future(each) for each in self._programs()]
         await asyncio.sleep(self.shape.calm_s)
         for episode in self._plan():
+            self.faults.update(type(each).__name__ for each in episode.faults)
             await episode.run(world)
             await self.cluster.ready()
         self.is_quiet = True
@@ -238,6 +242,12 @@ class ReadScenario:
         """The reads of a level that were refused."""
         reads = self.history.all_of(LastRead)
         return [each for each in reads if each.level is level and each.outcome is Outcome.REFUSED]
+
+    def counts(self) -> dict[str, int]:
+        """The numbers of answered reads by level, of acked publishes and of faults by kind."""
+        levels = (ReadLevel.LINEARIZABLE, ReadLevel.SESSION, ReadLevel.WEAK)
+        reads = {level.name.lower(): len(self.answered(level)) for level in levels}
+        return {**reads, "acked": self.acked, **dict(sorted(self.faults.items()))}
 
     @property
     def acked(self) -> int:

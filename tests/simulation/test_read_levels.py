@@ -30,7 +30,7 @@ def run(seed: int, shape: Shape) -> ReadScenario:
     world = World(seed, virtual_s_max=VIRTUAL_S_MAX)
     scenario = ReadScenario(shape)
     world.run(scenario.run)
-    print(world.summary())
+    print(scenario.counts(), world.summary())
     return scenario
 
 

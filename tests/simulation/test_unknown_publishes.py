@@ -3,7 +3,9 @@
 A seed is replayed by `SEEDS=seed:42 python -m pytest tests/simulation/test_unknown_publishes.py`.
 """
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -272,6 +274,9 @@ IMPATIENT = Shape(
 class ServersApart(ReplicatedScenario):
     """All faults strike servers and the links between them, so that quorums are slow."""
 
+    # The number of faults by kind.
+    counted: Mapping[str, int] = MappingProxyType({})
+
     def _plan(self) -> list[Episode]:
         plan = FaultPlan.drawn(
             self.world.rng("faults"),
@@ -280,6 +285,8 @@ class ServersApart(ReplicatedScenario):
             episodes=self.shape.episodes,
             kinds=self.shape.kinds,
         )
+        each = (type(fault).__name__ for episode in plan for fault in episode.faults)
+        self.counted = Counter(each)
         return [*plan]
 
 
@@ -288,7 +295,9 @@ def run(seed: int) -> ReplicatedScenario:
     world = World(seed, virtual_s_max=VIRTUAL_S_MAX)
     scenario = ServersApart(IMPATIENT)
     world.run(scenario.run)
-    print(unknown_publishes(scenario), world.summary())
+    publishes = sum(len(each.all_of(Publish)) for each in scenario.histories.values())
+    counts = {"publishes": publishes, "unknown": unknown_publishes(scenario)}
+    print({**counts, **dict(sorted(scenario.counted.items()))}, world.summary())
     return scenario
 
 

@@ -14,6 +14,7 @@ from headwater.base.clock import Clock
 from headwater.base.entropy import Entropy
 from headwater.runtime.sockets.client_connection import ConnectionHandler
 from headwater.store.disk.filesystem import FileSystem
+from headwater.store.disk.mark import MarkMemory
 
 T = TypeVar("T")
 
@@ -147,5 +148,7 @@ class Environment:
     # The disk of the streams, and an id that changes when the machine restarts.
     disk: FileSystem
     boot_id: str
+    # Marks of stores in a folder in memory, by the folder; an empty one takes that of the machine.
+    marks_in: Callable[[str], MarkMemory]
     # The rules of a time zone by its name in the IANA database; None for an unknown name.
     find_zone: Callable[[str], tzinfo | None]

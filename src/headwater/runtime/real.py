@@ -7,6 +7,7 @@ from headwater.runtime.environment import Environment
 from headwater.runtime.files import SystemFiles
 from headwater.runtime.filesystem import SystemFileSystem, boot_id
 from headwater.runtime.loop_adapters import LoopNetwork, LoopScheduler
+from headwater.runtime.marks import SystemMarks
 from headwater.runtime.open_files import OpenFiles, open_files_max
 from headwater.runtime.process import SystemProcess
 from headwater.runtime.time_zones import find_zone
@@ -24,6 +25,7 @@ def real_environment() -> Environment:
         process=SystemProcess(),
         disk=OpenFiles(SystemFileSystem(), open_files_max(), stays_open=_is_write_ahead),
         boot_id=boot_id(),
+        marks_in=SystemMarks,
         find_zone=find_zone,
     )
 

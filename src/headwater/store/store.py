@@ -25,26 +25,14 @@ from typing import Final, final
 from headwater.base.entropy import Entropy
 from headwater.base.errors import OperatingError
 from headwater.store.disk.encoding import EncodedFiles, Encoding
-from headwater.store.disk.filesystem import FileSystem, NoRoomError, read_file, replace_file
+from headwater.store.disk.filesystem import FileSystem, NoRoomError, replace_file
 from headwater.store.disk.findings import Findings
-from headwater.store.disk.format import (
-    IDENTITY_BYTES,
-    FormatError,
-    NewerFormatError,
-    StreamFile,
-)
-from headwater.store.disk.layout import (
-    LOCK_FILE,
-)
+from headwater.store.disk.format import IDENTITY_BYTES, NewerFormatError, StreamFile
+from headwater.store.disk.layout import LOCK_FILE
+from headwater.store.disk.mark import MarkMemory, StoreMark
 from headwater.store.disk.room import NO_SPACE, Room
 from headwater.store.disk.store_file import BOOT_ID_BYTES_MAX, BOOT_UNKNOWN, STORE_FILE, StoreFile
-from headwater.store.disk.wal import (
-    FILE_BYTES_MAX,
-    VOID_POINT,
-    Extent,
-    Redo,
-    WriteAhead,
-)
+from headwater.store.disk.wal import FILE_BYTES_MAX, Extent, Redo, WriteAhead
 from headwater.store.disk.wal_reading import AheadFrames, next_number, read_ahead, remove_ahead
 from headwater.store.group_commit import (
     GroupCommit,
@@ -67,19 +55,20 @@ from headwater.store.recovery.catalogue import (
     CatalogueEntry,
     compare,
 )
+from headwater.store.recovery.last_life import Loss, find_loss, read_store_file
 from headwater.store.recovery.opening import (
     UnreadableError,
     create_log,
     open_log,
     sync_folders_above,
 )
-from headwater.store.recovery.redo import RedoPlan, open_for_redo
+from headwater.store.recovery.redo import RedoPlan, open_for_redo, plan_redos
 from headwater.store.recovery.replay import replay_frames
 from headwater.store.recovery.replicas import open_replica
 from headwater.store.replicas import Replicas
 from headwater.store.stream_folders import StreamFolders
 from headwater.store.sync_policies import Ahead, Deferred, StartOfStore, SyncPolicy, Written
-from headwater.store.upkeep.log_check import GONE
+from headwater.store.upkeep.folder_check import put_back_own_files
 from headwater.store.upkeep.log_sync import LogSync
 
 # The problem of a stream whose folder was made, and is gone without a recorded deletion.
@@ -116,8 +105,10 @@ class Store:
         segment_bytes_max: int,
         ahead_bytes_max: int,
         reserve_bytes: int,
+        marks: MarkMemory | None = None,
     ) -> None:
         self._files = files
+        self.mark = StoreMark(marks, folder)
         # Entries found in write-ahead files, by the folder of their stream, and the modes of the
         # streams to which they are applied again.
         self._plans: dict[str, RedoPlan] = {}
@@ -158,7 +149,7 @@ class Store:
     # --- opening -------------------------------------------------------------------------------
 
     def _open(self) -> None:
-        found = self._read_store_file()
+        found = read_store_file(self._files, self._folder)
         identity = self._entropy.random_bytes(IDENTITY_BYTES) if found is None else found.identity
         # Streams without a store file count as those of a store that was not closed.
         is_new = found is None and not self._files.list_folder(self._folders.path)
@@ -167,6 +158,7 @@ class Store:
         self._file = found or StoreFile(identity, b"", clean=is_new)
         # Recorded by `mark_in_use`: other servers are told it only behind that.
         self.start_number = self._file.start_number + 1
+        self._found_mark = self.mark.read(identity, self._boot_id)
         self.was_unclean = not self._file.clean
         # Whether the machine has stopped since the store was last open and not closed.
         same_life = self._boot_id == self._file.boot_id != BOOT_UNKNOWN.encode()
@@ -186,8 +178,9 @@ class Store:
             self.findings,
             groups.take_frame,
         )
+        self._judge_by_mark(frames)
         # Messages that an ALWAYS stream has confirmed may be missing.
-        self.ahead_lost = frames.is_damaged and self.machine_fell
+        self.ahead_lost = self.was_put_back or (frames.is_damaged and self.machine_fell)
         # The part of each stream's last segment that is certain to be whole, by its folder.
         self._extents: dict[str, Extent] = {}
         redos = self._replay(frames)
@@ -199,6 +192,7 @@ class Store:
             self._entropy,
             self._ahead_bytes_max,
             self.room.release_reserve,
+            self.mark,
         )
         # The logs of consensus groups.
         self.groups = GroupLogs(ahead, self.start_number)
@@ -206,12 +200,25 @@ class Store:
         self._replicas = Replicas(self.group_commit, self.groups, self._entropy)
         first_needed = None
         if groups.groups:
-            facts = StartFacts(self.machine_fell, found is not None, self._file.start_number)
+            facts = StartFacts(
+                self.machine_fell, found is not None, self._file.start_number, self.was_put_back
+            )
             in_files = FoundFiles(ahead_files, self._folder, frames, self.findings)
             first_needed = open_groups(self.groups, ahead, groups, in_files, facts, redos)
         elif redos:
             self.group_commit.carry_over(redos)
         remove_ahead(ahead_files, self._folder, frames, first_needed)
+
+    def _judge_by_mark(self, frames: AheadFrames) -> None:
+        """Find out by the mark whether more is lost than the process that had the store open."""
+        known = [file.identity for file in self._found.values() if file is not None]
+        known += [each.identity for each in self.catalogue.state.streams.values()]
+        loss = find_loss(self._found_mark, self._file, frames, known, self.findings)
+        self.was_put_back = loss is Loss.PUT_BACK
+        self.was_unclean |= self.was_put_back
+        self.machine_fell |= loss is not Loss.NONE
+        if loss is Loss.NONE and self._found_mark.file:
+            self.mark.forget_file()
 
     def _new_salt(self) -> bytes:
         return self._entropy.random_bytes(IDENTITY_BYTES)
@@ -250,20 +257,6 @@ class Store:
         else:
             del self._found[name]
 
-    def _read_store_file(self) -> StoreFile | None:
-        path = f"{self._folder}/{STORE_FILE}"
-        if not self._files.exists(path):
-            return None
-        try:
-            return StoreFile.decode(read_file(self._files, path), path)
-        except NewerFormatError as error:
-            raise StoreError(str(error)) from error
-        except FormatError as error:
-            raise StoreError(
-                f"{error}; restore it from a backup, or move it away to open the streams as after "
-                "a crash"
-            ) from error
-
     def renew_catalogue(self) -> None:
         """Replace a catalogue that is not sound, now that all streams are open."""
         with suppress(OSError):
@@ -285,6 +278,8 @@ class Store:
             self._offline = f"the store file cannot be replaced: {error}"
             for log in self.logs.values():
                 log.go_offline(self._offline)
+        else:
+            self.mark.begin(self.identity, self._boot_id, self.start_number)
 
     def _mark(self, clean: bool) -> None:
         file = StoreFile(self._file.identity, self._boot_id, clean, self.start_number)
@@ -315,18 +310,9 @@ class Store:
         replay_frames(by_file, self._files, folders, self._folders.files_in, self.machine_fell)
         # An interrupted write is no damage that leaves a doubt: a machine that falls leaves it so.
         is_doubtful = found.lacks_known_bytes or (found.is_damaged and not self.machine_fell)
-        for identity, redo in redos.items():
-            if is_doubtful:
-                redo.point = VOID_POINT if redo.is_replica else None
-            if identity in folders:
-                self._plans[folders[identity]] = RedoPlan(
-                    identity,
-                    redo,
-                    is_doubtful,
-                    found.is_damaged,
-                    self.machine_fell,
-                    extents.get(identity),
-                )
+        self._plans = plan_redos(
+            redos, folders, extents, is_doubtful, found.is_damaged, self.machine_fell
+        )
         return {
             identity: redo
             for identity, redo in redos.items()
@@ -379,12 +365,16 @@ class Store:
         if self.room.is_full:
             self.room.release_reserve()
         names = [entry.name for entry in entries]
+        for entry in entries:
+            self.mark.leave(entry.identity)
         try:
             self.catalogue.write(entries)
         except NoRoomError:
             for entry in entries:
                 self.catalogue.write_later(entry)
         except OSError as error:
+            for log in self.logs.values():
+                self.mark.follow(log.identity, log.mark)
             raise StoreError(f"cannot remove the stream {', '.join(names)}: {error}") from error
         self._forget_lost({*names})
 
@@ -490,29 +480,31 @@ class Store:
             if plan is not None and (plan.redo.entries or plan.redo.is_replica):
                 self.group_commit.keep_unopened(plan.identity, plan.redo)
             return
+        log.is_copy = is_copy
+        log.continue_above(self._found_mark.sequence_of(log.identity))
         self._adopt(name, log, mode, files, 0 if plan is None else plan.redo.last_entry)
 
     def _adopt(
         self, name: str, log: FileLog, mode: SyncMode, files: EncodedFiles, last_entry: int = 0
     ) -> FileLog:
         self._take_in(name, log, files)
-        self._begin_mode(name, log, mode, last_entry)
+        POLICIES[mode].begin(name, log, last_entry, self.group_commit, self._deferred)
         return log
 
     def _take_in(self, name: str, log: FileLog, files: EncodedFiles) -> None:
         log.share_room(self.room)
+        log.mark.note(log.last_sequence)
+        self.mark.follow(log.identity, log.mark)
         self.logs[name] = log
         self._stream_files[name] = files
-
-    def _begin_mode(self, name: str, log: FileLog, mode: SyncMode, last_entry: int) -> None:
-        """Let a log be as durable as its mode says from now on."""
-        POLICIES[mode].begin(name, log, last_entry, self.group_commit, self._deferred)
 
     def _adopt_for_redo(
         self, name: str, log: FileLog, mode: SyncMode, files: EncodedFiles, redo: Redo
     ) -> None:
         """Have a log with entries that are to be applied again, whatever its mode will be."""
         self._take_in(name, log, files)
+        # Until the entries are applied, another start must find what is missing.
+        log.mark.note(max(log.last_sequence, self._found_mark.sequence_of(log.identity)))
         if log.offline:
             self.group_commit.hold_stream(name, log)
             return
@@ -544,6 +536,7 @@ class Store:
             log.entries_to_apply = []
             if (self.ahead_lost or log.is_end_uncertain) and not log.is_copy:
                 log.continue_above_reservation()
+            log.continue_above(self._found_mark.sequence_of(log.identity))
             try:
                 log.durability.secure_upkeep()
                 POLICIES[mode].end_redo(name, log, self.group_commit, self._deferred)
@@ -570,7 +563,8 @@ class Store:
         group is gone, durably. Raises StoreError."""
         log = self.logs[name]
         self._replicas.leave(name, log)
-        self._begin_mode(name, log, mode, 0)
+        log.mark.note(log.last_sequence)
+        POLICIES[mode].begin(name, log, 0, self.group_commit, self._deferred)
 
     def begin_refill(self, name: str, first_sequence: int = 1) -> FileLog:
         """Put an empty log in the place of a replica's, to be filled from another one. A crash
@@ -594,6 +588,7 @@ class Store:
         if recorded is not None and recorded.identity == identity:
             self.write_deletions([CatalogueEntry(DELETED, name, identity)])
         log = self.logs.pop(name)
+        self.mark.leave(identity)
         del self._stream_files[name]
         self.group_commit.remove_stream(name, log)
         self._deferred.pop(name, None)
@@ -687,6 +682,7 @@ class Store:
             if orderly and not problems:
                 self.group_commit.remove_files()
                 self._mark(clean=True)
+                self.mark.close()
         except OSError as error:
             problems.append(str(error))
         self.group_commit.close()
@@ -706,17 +702,9 @@ class Store:
     def check_folder(self) -> str:
         """Put back the store's own files that somebody removed; returns the problems, or
         nothing."""
-        problems = []
-        try:
-            if not self._lock.is_in_place:
-                problems.append(f"{LOCK_FILE} {GONE}, the folder is locked all the same")
-                self._lock.put_back()
-            if self._files.size_of(f"{self._folder}/{STORE_FILE}") < 0:
-                problems.append(f"{STORE_FILE} {GONE}")
-                self._mark(clean=False)
-        except OSError as error:
-            problems.append(f"it cannot be put back: {error}")
-        return f"{self._folder}: {', '.join(problems)}" if problems else ""
+        return put_back_own_files(
+            self._files, self._folder, self._lock, lambda: self._mark(clean=False)
+        )
 
     @property
     def files(self) -> FileSystem:
@@ -757,13 +745,15 @@ def open_store(
     compresses_of: Callable[[str, bytes], bool] | None = None,
     reserve_bytes: int = 0,
     is_copy_of: Callable[[str, bytes], bool] | None = None,
+    marks: MarkMemory | None = None,
 ) -> Store:
     """Open the store in a folder, making it if need be, and every stream in it.
 
     `mode_of`, `compresses_of` and `is_copy_of` are asked about each, by its name and its body.
 
     `boot_id` tells one life of the machine from another: if it changed, and the store was not
-    closed, streams that are not synced before each ack may have lost their end.
+    closed, streams that are not synced before each ack may have lost their end. So they may if the
+    store is behind its mark in `marks`.
 
     `reserve_bytes` is what is kept free for removing messages from a full disk. ALWAYS streams are
     durable by the entries that the caller adds (`FileLog.add_entry`). Entries of an earlier process
@@ -779,6 +769,7 @@ def open_store(
             segment_bytes_max,
             ahead_bytes_max,
             reserve_bytes,
+            marks,
         )
     except (OSError, NewerFormatError) as error:
         raise StoreError(f"cannot open the store in {folder}: {error}") from error

@@ -9,6 +9,7 @@ from headwater.testing.clock import HostTime, SimClock
 from headwater.testing.disk import SimDisk
 from headwater.testing.files import MemoryFiles
 from headwater.testing.loop import CURRENT_PROCESS, Process, SimLoop
+from headwater.testing.marks import SimMarks
 from headwater.testing.transport import SimServer
 
 T = TypeVar("T")
@@ -35,6 +36,7 @@ class Host:
         self.clock = SimClock(time, loop.now_s)
         self.files = MemoryFiles()
         self.disk = SimDisk(disk_seed)
+        self.marks = SimMarks()
         self.boots = 0
         self.power_cycles = 0
         self.boot: Callable[[], Coroutine[Any, Any, object]] | None = None

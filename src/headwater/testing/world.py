@@ -159,6 +159,7 @@ class World:
         elif host.powered:
             host.disk.power_loss()
             host.power_cycles += 1
+            host.marks.power_loss()
             self.network.power_lost(host)
 
     def restart(self, name: str) -> "Awaitable[object] | None":
@@ -290,6 +291,7 @@ def simulated_environment(world: World, host: Host) -> Environment:
         process=SimulatedProcess(host),
         disk=host.disk,
         boot_id=f"{host.name}-{host.power_cycles}",
+        marks_in=lambda folder: host.marks,
         find_zone=find_zone,
     )
 

@@ -263,6 +263,7 @@ def _cluster_traffic(draft: Draft, key: str, node: Value) -> None:
 JETSTREAM: Final[Table] = table(
     ("enable enabled", put("enabled", boolean)),
     ("store store_dir storedir", store_directory),
+    ("runtime_dir", put("runtime_dir", string)),
     ("sync sync_interval", _sync_interval),
     ("max_memory_store max_mem_store max_mem", _put_size("max_memory_bytes", "max_mem_store")),
     ("max_file_store max_file", _put_size("max_file_bytes", "max_file_store")),

@@ -160,6 +160,9 @@ class JetStreamOptions:
     enabled: bool = False
     # Directory of the store. Empty takes one among the temporary files.
     store_dir: str = ""
+    # Directory of the mark of the store, which outlives the process and not the machine. Empty
+    # takes the runtime directory of the user or of the machine.
+    runtime_dir: str = ""
     # Below zero, three quarters of what the machine has. Zero allows none of that kind.
     max_memory_bytes: int = -1
     max_file_bytes: int = -1

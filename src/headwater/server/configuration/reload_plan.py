@@ -240,6 +240,7 @@ _JETSTREAM_LIMITS: Final[Mapping[str, str]] = {
 _SECRETS: Final = frozenset({"encryption_key", "previous_encryption_key"})
 
 JETSTREAM_NEEDS_RESTART: Final[Mapping[str, str]] = {
+    "runtime_dir": "JetStreamRuntimeDir",
     "strict": "JetStreamStrict",
     "domain": "JetStreamDomain",
     "encryption_key": "JetStreamKey",

@@ -65,6 +65,7 @@ from headwater.server.streams.storage.recovery import (
     report_recovered,
 )
 from headwater.server.streams.storage.resources import (
+    NO_MARK,
     TEMPORARY_WARNING,
     Resources,
     banner,
@@ -263,6 +264,8 @@ class StreamHost:
             log.error(f"JetStream cannot write: {store.offline}; streams can be read only")
         for finding in store.findings.reported:
             log.warn(f"JetStream store: {finding}")
+        if store.mark.problem:
+            log.warn(f"JetStream store: {NO_MARK}: {store.mark.problem}")
         foreign = foreign_accounts(self._environment.disk, resources.folder)
         if foreign:
             log.warn(

@@ -4,7 +4,7 @@
                 boot id, checksum
 
 The boot id tells one life of the machine from another: within one life no write is lost that the
-operating system has taken.
+operating system has taken, unless the mark of the store says so (`headwater.store.disk.mark`).
 
 The start number counts the starts of servers on this store. It is on the disk before a server tells
 anybody its number, so other servers that remember a larger one know that the store was put back to

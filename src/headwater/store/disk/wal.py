@@ -90,6 +90,7 @@ from headwater.store.disk.format import (
     FormatError,
     seed_of,
 )
+from headwater.store.disk.mark import StoreMark
 
 FILE_BYTES_MAX: Final = 64 * 1024 * 1024
 
@@ -224,6 +225,7 @@ class WriteAhead:
         "_files",
         "_folder",
         "_identity",
+        "_mark",
         "_number",
         "_old",
         "_release_reserve",
@@ -244,12 +246,15 @@ class WriteAhead:
         entropy: Entropy,
         bytes_max: int = FILE_BYTES_MAX,
         release_reserve: Callable[[], bool] | None = None,
+        mark: StoreMark | None = None,
     ) -> None:
         """`number` is that of the first file; none of that number or above is there.
 
         `release_reserve` makes room on the disk for frames that cannot be left out, and returns
-        whether there was a reserve.
+        whether there was a reserve. `mark` is told what is written and synced.
         """
+        self._mark = mark or StoreMark(None, folder)
+        self._mark.note_file(number)
         self._files = files
         self._folder = folder
         self._identity = identity
@@ -336,6 +341,7 @@ class WriteAhead:
             self._broken = str(error)
             raise
         self._synced_bytes = self._file.size
+        self._mark.note_synced(self._synced_bytes)
         self.synced_count = self._added_count
         self._carried_bytes = self._synced_bytes if self.frames_written is not None else 0
         self._report_written(HEADER_BYTES)
@@ -434,6 +440,7 @@ class WriteAhead:
         file = self._file or self._begin_file()
         size = file.size
         self._append(file, self._encode_buffer(self._synced_bytes))
+        self._mark.note_written(file.size)
         self._report_written(size)
 
     def _report_written(self, start: int) -> None:
@@ -490,6 +497,7 @@ class WriteAhead:
             self._broken = str(error)
             raise
         self._synced_bytes = max(self._synced_bytes, size)
+        self._mark.note_synced(self._synced_bytes)
         self.synced_count = max(self.synced_count, count)
 
     def _check_sound(self) -> None:
@@ -513,6 +521,7 @@ class WriteAhead:
             self._old.seeds[self._number] = self._seed
             self._number += 1
             self._carried_bytes = 0
+            self._mark.note_file(self._number)
         return is_written
 
     @property

@@ -54,6 +54,7 @@ class AheadFrames:
     __slots__ = (
         "certain",
         "doubtful",
+        "ends",
         "is_damaged",
         "lacks_known_bytes",
         "names",
@@ -76,6 +77,8 @@ class AheadFrames:
         self.names: list[str] = []
         self.unsound_names: list[str] = []
         self.torn: dict[str, tuple[int, bytes]] = {}
+        # The ends of the last sound frames by the numbers of their files.
+        self.ends: dict[int, int] = {}
         # The seeds of sound files by number, and a reader of the frames of groups, which are not
         # kept here: it gets the number of the file, the offset and the frame.
         self.seeds: dict[int, int] = {}
@@ -262,6 +265,7 @@ def take_ahead_file(
     doubtful_from = min((begin for begin, _ in damage if begin >= known_bytes), default=len(data))
     number = number_of(name)
     found.seeds[number] = seed_of(data)
+    found.ends[number] = scanned.end
     for start, frame in scanned.frames:
         if frame.kind < GROUP_STATE or frame.kind == REPLICA:
             (found.certain if start < doubtful_from else found.doubtful).append(frame)

@@ -69,6 +69,7 @@ class StartFacts:
     is_store_known: bool
     starts_counted: int
     """The number of starts before this one, by the store file."""
+    was_put_back: bool = False
 
     def doubt_about(self, group: WrittenGroup, is_damaged: bool) -> str:
         """The reason why a member may have forgotten, or an empty text."""
@@ -81,6 +82,8 @@ class StartFacts:
             return "something is missing in the write-ahead files"
         if not self.is_store_known:
             return "there is no store file"
+        if self.was_put_back:
+            return "the store was put back to an earlier state"
         if written.start_number > self.starts_counted:
             return "the store file is older than its state"
         if self.machine_fell and written.mode is GroupMode.WRITTEN:

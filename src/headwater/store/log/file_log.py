@@ -58,6 +58,7 @@ from headwater.store.disk.journal import (
     encode_ranges,
     size_of_entries,
 )
+from headwater.store.disk.mark import SequenceMark
 from headwater.store.disk.room import Room
 from headwater.store.disk.segment import READ_BYTES, START_BYTES, SegmentFile
 from headwater.store.errors import StoreError
@@ -146,7 +147,10 @@ class FileLog(MessageLog):
         self.journal = LogJournal(state, index, journal, caller_bytes)
         written = (state, index, self.segments, self.journal)
         self.durability = Durability(*written, ahead)
-        self.end = LogEnd(*written, self.durability, self._stream_file, self.record_seed)
+        # The last sequence that the operating system has, in the mark of the store.
+        self.mark = SequenceMark()
+        self.mark.note(index.last_sequence)
+        self.end = LogEnd(*written, self.durability, self._stream_file, self.record_seed, self.mark)
         self._written = self.end.written
         self.losses = Losses(index, self.journal, self.durability, recovered.findings, self.lost)
         self.checkpoints = Checkpoints(
@@ -411,6 +415,7 @@ class FileLog(MessageLog):
                 offset = self.end.append_to_next(data)
         except OSError as error:
             offset = self.end.append_with_reserve(first + len(lengths) - 1, data, error)
+        self.mark.note(first + len(lengths) - 1)
         if self.segments.waiting_bytes:
             self.end.flush_if_many()
         self._count(first, offset, data, lengths, batch)
@@ -584,14 +589,22 @@ class FileLog(MessageLog):
         """Give out no sequence that may have been given out before: a crash may have cost some."""
         self.lose_sequences(self._stream_file.reserved)
 
+    def continue_above(self, given_out: int) -> None:
+        """Give out no sequence up to one that is known to have been given out, if the log has lost
+        its end. A copy gets its sequences from its origin again."""
+        first = self.last_sequence + 1
+        if given_out >= first and not (self.is_copy or self.offline):
+            self.lose_sequences(max(given_out, self.reserved_sequence))
+            self.findings.add("lost", f"sequences {first} to {given_out} were given out")
+
     def lose_sequences(self, last_sequence: int) -> None:
-        """Go on behind `last_sequence`, which is reserved: messages up to it are lost, if there
-        were any."""
+        """Go on behind `last_sequence`: messages up to it are lost, if there were any."""
         self.availability.check_online()
         first = self.last_sequence + 1
         if last_sequence < first:
             return
         try:
+            self._stream_file.reserve(last_sequence)
             self.journal.must_write((LOST, encode_ranges([(first, last_sequence)])))
             self.journal.sync()
             self.end.jump(last_sequence + 1)

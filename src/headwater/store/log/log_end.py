@@ -14,6 +14,7 @@ from headwater.base.invariants import check
 from headwater.store.disk.filesystem import NoRoomError
 from headwater.store.disk.format import HEADER_BYTES, encode_skip
 from headwater.store.disk.journal import DELETED, encode_ranges
+from headwater.store.disk.mark import SequenceMark
 from headwater.store.errors import DiskFullError
 from headwater.store.index.log_index import LogIndex
 from headwater.store.log.availability import Availability
@@ -47,6 +48,7 @@ class LogEnd:
         "_durability",
         "_index",
         "_journal",
+        "_mark",
         "_seed",
         "_segments",
         "_stream_file",
@@ -62,8 +64,11 @@ class LogEnd:
         durability: Durability,
         stream_file: StreamFileWriter,
         seed: int,
+        mark: SequenceMark,
     ) -> None:
-        """`seed` is the number that the checksums of the log's records begin with."""
+        """`seed` is the number that the checksums of the log's records begin with; `mark` is told
+        the last sequence that was written."""
+        self._mark = mark
         self._availability = availability
         self._index = index
         self._segments = segments
@@ -91,9 +96,11 @@ class LogEnd:
         """Write records that give out sequences up to one. Returns their offset. Raises StoreError
         without any change."""
         try:
-            return self._append(last_sequence, data)
+            offset = self._append(last_sequence, data)
         except OSError as error:
-            return self.append_with_reserve(last_sequence, data, error)
+            offset = self.append_with_reserve(last_sequence, data, error)
+        self._mark.note(last_sequence)
+        return offset
 
     def append_with_reserve(self, last_sequence: int, data: bytes, error: OSError) -> int:
         """Write records once more for which there was no room, if they may use the reserve of the
@@ -207,6 +214,7 @@ class LogEnd:
         self._seal_last()
         self._index.cut(next_sequence)
         self._segments.begin_segment()
+        self._mark.note(next_sequence - 1)
 
     def _roll(self) -> None:
         """Seal the last segment and begin another one."""

@@ -31,7 +31,7 @@ from headwater.store.disk.format import HEADER_BYTES, JOURNAL_MAGIC, FileHeader,
 from headwater.store.disk.layout import JOURNAL_FILE
 from headwater.store.disk.segment import segment_name, sequence_of
 from headwater.store.disk.set_aside import set_aside, set_aside_file
-from headwater.store.disk.wal import Extent, Redo, RedoPoint
+from headwater.store.disk.wal import VOID_POINT, Extent, Redo, RedoPoint
 from headwater.store.log.file_log import FileLog
 from headwater.store.log.segments import SEGMENT_BYTES_MAX
 from headwater.store.recovery.opening import open_log
@@ -68,6 +68,27 @@ class RedoPlan:
     extent: Extent | None = None
     # The reason why the group of a replica does not have the entries behind the redo point.
     gap: str = ""
+
+
+def plan_redos(
+    redos: dict[bytes, Redo],
+    folders: dict[bytes, str],
+    extents: dict[bytes, Extent],
+    is_doubtful: bool,
+    is_damaged: bool,
+    machine_fell: bool,
+) -> dict[str, RedoPlan]:
+    """The plans of streams with entries or redo points, by folder; `folders` are by identity."""
+    plans = {}
+    for identity, redo in redos.items():
+        if is_doubtful:
+            redo.point = VOID_POINT if redo.is_replica else None
+        if identity in folders:
+            extent = extents.get(identity)
+            plans[folders[identity]] = RedoPlan(
+                identity, redo, is_doubtful, is_damaged, machine_fell, extent
+            )
+    return plans
 
 
 def open_for_redo(

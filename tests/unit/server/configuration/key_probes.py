@@ -21,6 +21,7 @@ from headwater.server.monitoring.pages.subsz import SubszOptions, subsz
 from headwater.server.monitoring.pages.varz import varz
 from headwater.testing import World as SimWorld
 from headwater.testing import simulated_environment
+from headwater.testing.marks import SimMarks
 from tests.kit.monitored_world import monitored_world
 from tests.kit.stored_world import StoredWorld
 from tests.kit.world import Peer, World
@@ -278,6 +279,18 @@ def files_of_a_message(options: Options) -> object:
     world.modern().send(publish("s", 9))
     world.node.close_jetstream()
     return world.disk.dump()
+
+
+def folders_of_marks(options: Options) -> object:
+    """The folders in which a store asks for its mark."""
+    folders: list[str] = []
+
+    def marks_in(folder: str) -> SimMarks:
+        folders.append(folder)
+        return SimMarks()
+
+    StoredWorld(options, marks_in=marks_in).start()
+    return folders
 
 
 def reads_what_another_key_wrote(options: Options) -> object:

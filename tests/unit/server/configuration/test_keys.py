@@ -571,7 +571,7 @@ NESTED_HONOURED = {
         strict store store_dir storedir sync sync_interval max_memory_store max_mem_store max_mem
         max_file_store max_file domain enable enabled key ek encryption_key prev_key prev_ek
         prev_encryption_key cipher limits unique_tag max_buffered_size max_buffered_msgs
-        max_outstanding_catchup ack_timeout linearizable_reads lease""",
+        max_outstanding_catchup ack_timeout linearizable_reads lease runtime_dir""",
     "jetstream {{ limits {{ {} }} }}": """
         max_ack_pending max_ha_assets max_request_batch duplicate_window default_max_consumers
         batch""",

@@ -263,6 +263,7 @@ STREAMS: Final = [
     }),
     *effects(_JETSTREAM, "", {
         "sync_interval": ("'1s'", probes.left_by_a_power_loss),
+        "runtime_dir": ("/run/headwater", probes.folders_of_marks),
         "domain": ("hub", is_answered("$JS.hub.API.INFO")),
         "strict": ("false", api(stream(flavour="salt"))),
         "limits": ("{ duplicate_window: '1s' }", api(stream(duplicate_window=_MINUTE_NS))),

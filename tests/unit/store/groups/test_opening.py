@@ -13,6 +13,7 @@ from headwater.store.log.message_log import StoreError
 from headwater.store.store import Store, open_store
 from headwater.testing.disk import SimDisk
 from headwater.testing.entropy import SeededEntropy
+from headwater.testing.marks import SimMarks
 from tests.kit.format_versions import with_version
 
 GROUPS = {mode: bytes([65 + mode]) * 16 for mode in GroupMode}
@@ -23,9 +24,9 @@ def opened(disk: SimDisk) -> Store:
     return open_store(disk, "/data", SeededEntropy(Random(disk.operations)), disk.boot_id)
 
 
-def store_with_groups(disk: SimDisk) -> Store:
+def store_with_groups(disk: SimDisk, store: Store | None = None) -> Store:
     """A group of each mode, with three entries."""
-    store = opened(disk)
+    store = store or opened(disk)
     for mode, identity in GROUPS.items():
         state = GroupState(1, "voted")
         log, _ = store.groups.create(identity, mode, SnapshotMark(1, 1, b"m"), state)
@@ -72,6 +73,38 @@ def test_a_machine_that_falls_may_forget_what_was_not_synced() -> None:
     store_with_groups(disk)
     disk.power_loss("kind")
     assert doubtful(opened(disk)) == {GroupMode.MEMORY, GroupMode.WRITTEN}
+
+
+def marked(disk: SimDisk, marks: SimMarks) -> Store:
+    """A start on a machine that never falls, and has a mark of the store."""
+    entropy = SeededEntropy(Random(disk.operations))
+    return open_store(disk, "/data", entropy, "boot-1", marks=marks)
+
+
+def test_a_killed_process_that_is_not_behind_its_mark_forgets_only_what_was_in_memory() -> None:
+    disk, marks = SimDisk(), SimMarks()
+    store_with_groups(disk, marked(disk, marks))
+    disk.kill()
+    assert doubtful(marked(disk, marks)) == {GroupMode.MEMORY}
+
+
+def test_a_store_behind_its_mark_may_forget_what_was_not_synced() -> None:
+    disk, marks = SimDisk(), SimMarks()
+    store = store_with_groups(disk, marked(disk, marks))
+    log_of(store, GroupMode.WRITTEN).save(entries=[GroupEntry(5, 1, 1, 0, 0, b"entry 5")])
+    store.commit()
+    disk.power_loss("strict")
+    assert doubtful(marked(disk, marks)) == {GroupMode.MEMORY, GroupMode.WRITTEN}
+
+
+def test_a_store_that_was_put_back_may_forget_what_was_synced() -> None:
+    disk, marks = SimDisk(), SimMarks()
+    store = store_with_groups(disk, marked(disk, marks))
+    earlier = disk.clone()
+    log_of(store).save(entries=[GroupEntry(5, 1, 1, 0, 0, b"entry 5")])
+    store.commit()
+    earlier.kill()
+    assert doubtful(marked(earlier, marks)) == ALL
 
 
 def test_a_second_start_has_the_same_doubt_until_a_hard_state_is_saved() -> None:

@@ -23,6 +23,10 @@ STORE_FOLDER: Final = "jetstream"
 # Below the folder for temporary files, if the options name no folder.
 TEMPORARY_FOLDER: Final = "headwater"
 TEMPORARY_WARNING: Final = "Temporary storage directory used, data could be lost on system reboot"
+NO_MARK: Final = (
+    "a loss while the machine runs on would go unnoticed, because the store has no mark in memory "
+    "(set jetstream { runtime_dir })"
+)
 # In a folder of nats-server, the folder of each account contains this one.
 _FOREIGN_STREAMS: Final = "streams"
 _PROBE: Final = "_test_"

@@ -61,6 +61,7 @@ class StreamStore:
             compresses_of=self._compresses_file,
             reserve_bytes=reserve_bytes_of(resources),
             is_copy_of=self._is_copy_file,
+            marks=environment.marks_in(options.runtime_dir),
         )
         if self.store.offline and not self.store.stream_names():
             self.store.abandon()
