@@ -122,9 +122,8 @@ class Shape:
 
     @property
     def drawn_kinds(self) -> tuple[type[Fault], ...]:
-        """The kinds of faults that are drawn. A replica that found no room is filled again, and may
-        have forgotten what it confirmed, which a level below `always` counts as a loss."""
-        return (*self.kinds, FullDisk) if self.sync_always and self.kinds is KINDS else self.kinds
+        """The kinds of faults that are drawn."""
+        return (*self.kinds, FullDisk) if self.kinds is KINDS else self.kinds
 
     @property
     def bad_disks(self) -> int:

@@ -85,8 +85,10 @@ class AssignedStreams:
 
     __slots__ = (
         "_answers",
+        "_births",
         "_driver",
         "_files",
+        "_has_seen_all",
         "_led_since",
         "_log",
         "_meta",
@@ -126,6 +128,11 @@ class AssignedStreams:
         # The times since which this server leads groups, by incarnation.
         self._led_since: dict[bytes, int] = {}
         self._timer: TimerHandle | None = None
+        # Whether this server, with a vote in the meta group, has seen all assignments at some time
+        # of this process.
+        self._has_seen_all = False
+        # Groups that were born since then, and that this server has not joined yet.
+        self._births: set[bytes] = set()
         self._name = name
         self._meta = meta
         self._driver = driver
@@ -161,6 +168,7 @@ class AssignedStreams:
     def record_applied(self, record: MetaRecord, change: AssignmentChange | None) -> None:
         """Follow a record of the meta group."""
         if change is not None:
+            self._note_birth(change)
             if isinstance(record, StreamAssigned) and change.after is not None:
                 self._hold(change.after, membership_of(record.replicas), record.answer)
             elif isinstance(record, StreamUnassigned) and change.before is not None:
@@ -176,6 +184,16 @@ class AssignedStreams:
         if isinstance(record, ReplicasChanged | ServerRemoved):
             self._answer_change(record.answer)
         self.meta_changed()
+
+    def _note_birth(self, change: AssignmentChange) -> None:
+        """Note a group that is born now: whatever this server has forgotten, it was not in it."""
+        meta, before, after = self._driver.meta, change.before, change.after
+        may_vote = meta is not None and meta.may_vote
+        self._has_seen_all = may_vote and (self._has_seen_all or self._meta.is_current)
+        if not self._has_seen_all or after is None or self._name not in after.servers:
+            return
+        if len(after.servers) > 1 and (before is None or before.servers == (self._name,)):
+            self._births.add(after.incarnation)
 
     def _answer_change(self, answer: AnswerTo | None) -> None:
         """Answer a request about servers, on the leader of the meta group."""
@@ -296,7 +314,9 @@ class AssignedStreams:
         replica.watch_damage()
         mode = self._files.group_mode_of(replica.stream.config)
         first = None if members is None else born(members, first_term)
-        self._driver.add_group(replica.identity, mode, first, replica)
+        is_new = replica.identity in self._births
+        self._births.discard(replica.identity)
+        self._driver.add_group(replica.identity, mode, first, replica, is_new=is_new)
         replica.follow_level()
 
     def _role_told(self, replica: StreamReplica) -> None:
@@ -432,6 +452,7 @@ class AssignedStreams:
         self._unanswered.pop(assignment.incarnation, None)
         self._unanswered_updates.pop(assignment.incarnation, None)
         self._led_since.pop(assignment.incarnation, None)
+        self._births.discard(assignment.incarnation)
 
         def done() -> None:
             if answer is not None and is_answering:

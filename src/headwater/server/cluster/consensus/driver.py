@@ -415,19 +415,13 @@ class ConsensusDriver:
         identity: bytes,
         saved: SavedState,
         storage: GroupStorage,
-        has_forgotten: bool,
+        is_doubtful: bool,
         machine: GroupMachine,
     ) -> None:
         now_ns = self._clock.monotonic_ns()
         self._machines[identity] = machine
         node = RaftNode(
-            self._name,
-            self._raft,
-            self._entropy,
-            storage,
-            saved,
-            now_ns,
-            has_forgotten=has_forgotten,
+            self._name, self._raft, self._entropy, storage, saved, now_ns, has_forgotten=is_doubtful
         )
         if node.membership.electors() == (self._name,):
             # Nobody else can lead, so there is nobody to wait for.
@@ -471,14 +465,21 @@ class ConsensusDriver:
     # --- groups of streams ----------------------------------------------------------------------
 
     def add_group(
-        self, identity: bytes, mode: GroupMode, first: SavedState | None, machine: GroupMachine
+        self,
+        identity: bytes,
+        mode: GroupMode,
+        first: SavedState | None,
+        machine: GroupMachine,
+        *,
+        is_new: bool = False,
     ) -> None:
-        """Take part in a group that is born in a state, is joined, or has its log here."""
+        """Take part in a group that is born in a state, is joined, or has its log here. `is_new`
+        says that this server cannot have been in the group before it forgot anything."""
         if identity in self._logs:
             saved, has_forgotten = reopened(self._logs[identity], mode, first, machine)
         else:
             # A server that has lost its store may have been in the group, and have voted.
-            has_forgotten = self._is_doubtful
+            has_forgotten = self._is_doubtful and not is_new
             saved = blank() if first is None or has_forgotten else first
             create_log(self._logs, identity, mode, saved, may_have_forgotten=has_forgotten)
             self._turn.want_commit()
