@@ -133,6 +133,8 @@ class CatalogueState:
         """Change the content as an entry says."""
         there = self.streams.get(entry.name)
         if entry.kind == CREATED:
+            # A replica that comes here again is of the same identity as the one that was deleted.
+            self.unremoved.pop((entry.name, entry.identity), None)
             self.streams[entry.name] = CataloguedStream(entry.identity, entry.record, is_made=False)
         elif entry.kind == REMOVED:
             self.unremoved.pop((entry.name, entry.identity), None)

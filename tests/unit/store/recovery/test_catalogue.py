@@ -127,6 +127,13 @@ def test_a_deletion_names_an_incarnation() -> None:
     assert Opened(disk).content == opened.content
 
 
+def test_a_stream_whose_creation_was_taken_back_and_repeated_is_there() -> None:
+    disk = SimDisk()
+    opened = write(disk, created("a"), deleted("a"), created("a"), made("a"))
+    assert opened.content == [created("a"), made("a")]
+    assert Opened(disk).content == opened.content
+
+
 def test_a_hint_is_read_and_is_written_once_more_with_the_next_entry() -> None:
     disk = SimDisk()
     opened = write(disk, created("a"))
@@ -396,13 +403,14 @@ def test_folders_and_records_are_compared_by_incarnation() -> None:
         *(created("leaving", 1), deleted("leaving", 1)),
         *(created("again", 1), deleted("again", 1), created("again", 2)),
         *(created("back", 1), deleted("back", 1), removed("back", 1)),
+        *(created("moved", 1), deleted("moved", 1), created("moved", 1), made("moved", 1)),
     ]
     state = CatalogueState()
     for entry in entries:
         state.apply(entry)
     first, second = identity(1), identity(2)
     folders = {
-        **dict.fromkeys(("same", "leaving", "again", "back", "new"), first),
+        **dict.fromkeys(("same", "leaving", "again", "back", "moved", "new"), first),
         "other": second,
         "unreadable": None,
     }
