@@ -56,6 +56,7 @@ class RaftLog:
         "snapshot",
         "stable",
         "taken",
+        "takes_back",
         "withdrawals",
     )
 
@@ -64,9 +65,14 @@ class RaftLog:
         self._memory_bytes_max = memory_bytes_max
         self._in_flight: deque[tuple[int, int]] = deque()
         self.longest_lease_ns = 0
+        self.takes_back = False
+        """Whether unwritten entries withdraw or replace some that were handed out for writing. A
+        power loss may take confirmed entries from a log that is not synced, and then must not bring
+        back those: their places are taken."""
         self._begin_at(saved.snapshot)
         self.pending_snapshot: Snapshot | None = None
         self._read_back(saved.last_index)
+        self.takes_back = False
         check(self.last_index == saved.last_index, "the log ends where its storage says")
         self.stable = self.taken = self.last_index
         self.applied = self.handed_out = saved.applied
@@ -199,6 +205,7 @@ class RaftLog:
                 self._memberships.append((entry.index, memberships.decode(entry.data)))
             elif entry.kind is EntryKind.WITHDRAWAL:
                 self.withdrawals.add(entry)
+                self.takes_back = True
         self.last_index = entries[-1].index
         self.membership = self._memberships[-1][1]
 
@@ -253,6 +260,7 @@ class RaftLog:
     def _cut(self, first: int) -> None:
         """Remove all entries from an index on."""
         check(first > self.commit, "committed entries are never cut off")
+        self.takes_back |= first <= self.taken
         if first <= self._tail_first:
             self._tail, self._tail_first, self._tail_bytes = [], first, 0
         else:
@@ -381,6 +389,7 @@ class RaftLog:
         entries = self._tail[self.taken + 1 - self._tail_first :]
         check(len(entries) == self.last_index - self.taken, "unwritten entries are in memory")
         self.taken = self.last_index
+        self.takes_back = False
         self._in_flight.append((number, self.last_index))
         return snapshot, entries
 

@@ -49,8 +49,8 @@ class Ready:
     write; it rides with the next."""
 
     must_sync: bool
-    """Whether the write has to reach the medium: term, vote or recovery number have changed.
-    Entries alone are synced where the group promises it."""
+    """Whether the write has to reach the medium: term, vote or recovery number have changed, or
+    entries take back others. Other entries are synced where the group promises it."""
 
     entries: list[Entry]
     """Entries to write. They are consecutive and replace all that the disk has from the first

@@ -6,6 +6,7 @@ from headwater.raft.messages import Append, AppendReply, Vote
 from headwater.raft.node import RaftNode
 from headwater.raft.ready import Ready
 from headwater.raft.storage import HardState, Snapshot
+from headwater.raft.withdrawals import encode
 from tests.kit.raft_member import Member
 
 
@@ -87,3 +88,23 @@ def test_a_commit_index_rides_with_another_write() -> None:
         Append("a", "b", 2, 2, 2, [Entry(2, 3, EntryKind.DATA, b"y")], 2), member.now_ns
     )
     assert ready_of(member.node, member.now_ns).hard_state == HardState(2, "", 2)
+
+
+def test_entries_that_replace_written_ones_are_synced() -> None:
+    member = Member("b")
+    member.step(Append("a", "b", 2, 1, 1, [Entry(2, 2, EntryKind.DATA, b"x")], 1))
+    member.step(Append("c", "b", 3, 1, 1, [], 1))
+    other = Entry(3, 2, EntryKind.NOOP, b"")
+    member.node.step(Append("c", "b", 3, 1, 1, [other], 1), member.now_ns)
+    assert ready_of(member.node, member.now_ns).must_sync
+    later = Entry(3, 3, EntryKind.DATA, b"y")
+    member.node.step(Append("c", "b", 3, 2, 3, [later], 1), member.now_ns)
+    assert not ready_of(member.node, member.now_ns).must_sync
+
+
+def test_a_withdrawal_is_synced() -> None:
+    member = Member("b")
+    member.step(Append("a", "b", 2, 1, 1, [Entry(2, 2, EntryKind.DATA, b"x")], 1))
+    withdrawal = Entry(2, 3, EntryKind.WITHDRAWAL, encode(2))
+    member.node.step(Append("a", "b", 2, 2, 2, [withdrawal], 1), member.now_ns)
+    assert ready_of(member.node, member.now_ns).must_sync
