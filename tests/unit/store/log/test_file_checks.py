@@ -41,3 +41,19 @@ def test_without_the_last_segment_the_log_goes_offline() -> None:
     disk.remove(log.segments.last.path)
     assert "was removed by somebody else" in checked(log)
     assert "restart the server" in log.offline
+
+
+def test_a_last_message_that_is_damaged_is_not_taken_for_a_file_that_was_cut() -> None:
+    disk = SimDisk()
+    log = new_log(disk, messages=3)
+    disk.flip_bit(log.segments.last.path, log.segments.last.size - 1, 0)
+    assert checked(log) == ""
+    assert log.offline == ""
+
+
+def test_without_the_end_of_the_last_segment_the_log_goes_offline() -> None:
+    disk = SimDisk()
+    log = new_log(disk, messages=3)
+    disk.open(log.segments.last.path).truncate(log.segments.last.size - 1)
+    assert "was cut short by somebody else" in checked(log)
+    assert "restart the server" in log.offline
