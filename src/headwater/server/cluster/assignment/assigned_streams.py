@@ -32,7 +32,7 @@ from headwater.jetstream.meta.records import (
 )
 from headwater.jetstream.proposal import Answered, Proposal, StreamAnnounced
 from headwater.jetstream.records import StreamSetRecord
-from headwater.raft.membership import Membership, membership_of
+from headwater.raft.membership import UNKNOWN, Membership, membership_of
 from headwater.raft.storage import BIRTH_INDEX, born
 from headwater.runtime.environment import Scheduler, TimerHandle
 from headwater.server.cluster.assignment.group_members import next_members
@@ -157,6 +157,7 @@ class AssignedStreams:
     def start(self) -> None:
         """Take part in the groups of the replicas that were recovered, and follow the assignments
         that this server knows."""
+        self._driver.groups.lost_members = self._settled_members
         for replica in [*self._streams.replicas.values()]:
             if replica.identity in self._files.store.groups:
                 self._join(replica, None)
@@ -343,6 +344,17 @@ class AssignedStreams:
             self._change_members()
 
     # --- servers of a stream -------------------------------------------------------------------
+
+    def _settled_members(self, incarnation: bytes) -> Membership:
+        """The members of a stream's group, as far as its assignment tells: nobody while they are
+        being changed, or this server may not know of a change."""
+        replica = self._streams.replica(incarnation)
+        if replica is None or not self._meta.is_current:
+            return UNKNOWN
+        assignment = self._meta.assignments.get(replica.account, replica.stream.name)
+        if assignment is None or assignment.incarnation != incarnation or assignment.change:
+            return UNKNOWN
+        return membership_of(assignment.replicas)
 
     def _follow_servers(self, assignment: StreamAssignment) -> None:
         """Have or drop a stream whose servers have changed, and lead the change of its group."""

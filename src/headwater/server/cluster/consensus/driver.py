@@ -444,7 +444,7 @@ class ConsensusDriver:
 
         Returns the time at which there may be more, or None.
         """
-        if self._doubts.note_own(self._groups.forgotten):
+        if self._doubts.note_own(self._groups.doubtful):
             self.tell_all(DOUBTS, encode_doubts(self._doubts.own))
         if not self._doubts.own:
             return None

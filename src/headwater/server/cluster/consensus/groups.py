@@ -19,6 +19,7 @@ The state of a snapshot travels apart from the consensus connection, and so does
 driver gives it to `install_snapshot` when the state has arrived.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import final
@@ -92,8 +93,10 @@ class Groups:
         "_memory_number",
         "_name",
         "_unwritten",
+        "_voting_blindly",
         "contradicted",
         "forgotten",
+        "lost_members",
         "meta",
         "senders",
         "unknown_messages",
@@ -113,12 +116,15 @@ class Groups:
         # Portions that were taken before this server forgot make no promises any more.
         self._memory_number = 0
         self._unwritten: list[tuple[Portion, int]] = []
+        self._voting_blindly: set[bytes] = set()
         self.forgotten: set[bytes] = set()
         """The groups in which this server neither votes nor confirms."""
         self.contradicted: dict[bytes, None] = {}
         """The groups whose leader lacks entries that are committed here."""
         self.meta: bytes | None = None
         """The group of all servers, once it is known."""
+        self.lost_members: Callable[[bytes], Membership] = lambda _: UNKNOWN
+        """Called for the members of a group of which this server has no entry."""
         self.senders = Senders()
         self.unknown_messages = 0
         """Messages for groups that this server has no member of, and of servers that are in none of
@@ -176,9 +182,14 @@ class Groups:
         return member.node.propose_membership(target, now_ns)
 
     def membership_without_leader(self, identity: bytes) -> Membership:
-        """The members that elect the leader of a group that has none; nobody for others."""
+        """The members that elect the leader of a group that has none; nobody for others.
+
+        A member that has lost its log with its members takes them from elsewhere, if it can.
+        """
         node = self.node(identity)
-        return UNKNOWN if node is None or node.leader else node.membership
+        if node is None or node.leader or node.may_vote:
+            return UNKNOWN
+        return self.lost_members(identity) if node.membership == UNKNOWN else node.membership
 
     def transfer_leadership(self, identity: bytes, to: str, now_ns: int) -> bool:
         """Begin to hand a group over. Returns whether that is possible now."""
@@ -218,6 +229,18 @@ class Groups:
         member = self._members[identity]
         member.node.resume_voting(now_ns)
         self._changed[identity] = member
+        self._voting_blindly.add(identity)
+
+    @property
+    def doubtful(self) -> set[bytes]:
+        """The groups in which this server has forgotten, and those in which it votes again and is
+        none that remembers: it has not even the members, and cannot lead."""
+        self._voting_blindly = {
+            identity
+            for identity in self._voting_blindly
+            if (node := self.node(identity)) is not None and node.membership == UNKNOWN
+        }
+        return self.forgotten | self._voting_blindly
 
     def step_down(self, now_ns: int) -> None:
         """Hand over all groups that this server leads, and lead them no more: it stops now."""

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from headwater.jetstream.meta.assignments import StreamAssignment
 from headwater.server.cluster.consensus.driver import ConsensusDriver
 from tests.kit.agreeing_cluster import AgreeingCluster
 
@@ -23,6 +24,12 @@ def messages_of(world: AgreeingCluster, name: str) -> int:
     info = world.call(name, "STREAM.INFO.S")
     assert "error" not in info, info
     return int(info["state"]["messages"])
+
+
+def assigned(world: AgreeingCluster, name: str) -> list[StreamAssignment]:
+    streams = world.nodes[name].cluster_streams
+    assert streams is not None
+    return [*streams.meta.assignments]
 
 
 def test_a_stream_on_an_emptied_server_can_be_scaled_up() -> None:
@@ -65,3 +72,22 @@ def test_an_emptied_server_may_have_been_in_the_groups_that_there_are(
     empty(world, "s1")
     assert added[3:] == [False]
     assert messages_of(world, "s1") == 1
+
+
+def test_a_stream_is_led_again_when_most_of_its_servers_have_lost_the_log() -> None:
+    world = AgreeingCluster()
+    leader = world.create("s1", "S")["cluster"]["leader"]
+    world.publish("s1", "s.a", 2)
+    world.quiet()
+    (assignment,) = assigned(world, leader)
+    for name, node in world.nodes.items():
+        if name != leader and node.consensus is not None:
+            node.consensus.refill(assignment.incarnation, "it is damaged")
+            world.settle()
+    world.crash(leader, is_power_lost=True)
+    world.start_server(leader)
+    world.quiet(RECOVERY_S)
+    world.publish("s2", "s.a")
+    # The others were not synced.
+    assert messages_of(world, "s3") == 1
+    assert "confirmed changes may be lost" in "".join(map(world.log_of, world.nodes))
