@@ -87,6 +87,7 @@ KINDS: tuple[type[Fault], ...] = (
     Crash,
     Drift,
     Jump,
+    FullDisk,
 )
 # The longest time of a sync, by run: from a good disk to a bad one.
 SYNCS_S_MAX = (0.002, 0.02, 0.2)
@@ -121,11 +122,6 @@ class Shape:
     retention: str = WORK_QUEUE
 
     @property
-    def drawn_kinds(self) -> tuple[type[Fault], ...]:
-        """The kinds of faults that are drawn."""
-        return (*self.kinds, FullDisk) if self.kinds is KINDS else self.kinds
-
-    @property
     def bad_disks(self) -> int:
         """The number of servers whose disks flip bits: a minority of those of each stream."""
         is_everywhere = self.servers == self.replicas and not self.changes
@@ -142,10 +138,13 @@ SHAPES = {
     "interval": Shape(sync_always=False),
     "five servers": Shape(servers=5),
     "two replicas": Shape(replicas=2),
+    "two replicas, interval": Shape(replicas=2, sync_always=False),
     "three replicas": Shape(replicas=3),
     "three replicas, interval": Shape(replicas=3, sync_always=False),
     "four replicas": Shape(servers=4, replicas=4),
+    "four replicas, interval": Shape(servers=4, replicas=4, sync_always=False),
     "five replicas": Shape(servers=5, replicas=5),
+    "five replicas, interval": Shape(servers=5, replicas=5, sync_always=False),
     "interest": Shape(replicas=3, retention=INTEREST),
     "changes": Shape(servers=5, replicas=3, changes=True),
     "changes, interval": Shape(servers=5, replicas=3, changes=True, sync_always=False),
@@ -309,7 +308,7 @@ class ReplicatedScenario:
             servers=self.cluster.names,
             clients=[program.host.name for program in self.programs],
             episodes=self.shape.episodes,
-            kinds=self.shape.drawn_kinds,
+            kinds=self.shape.kinds,
         )
         return [Episode(tuple(map(_with_short_jump, episode.faults))) for episode in plan]
 
