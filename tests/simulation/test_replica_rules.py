@@ -15,6 +15,7 @@ from headwater.testing import Cluster, World
 
 ANSWER_S = 2.0
 BEHIND_S = 3_600.0
+DAY_S = 24 * 3_600.0
 ONE = bytes(15) + b"\1"
 
 
@@ -99,6 +100,36 @@ def test_times_do_not_go_back_when_the_next_leader_has_a_clock_that_is_behind() 
         await client.close()
 
     World(5, virtual_s_max=600.0).run(main)
+
+
+def ids_of(cluster: Cluster) -> list[object]:
+    """The message ids that count on each replica."""
+    return [replica.state["ids"] for replica in cluster.replicas("S")]
+
+
+def test_message_ids_count_on_all_replicas_alike_whatever_their_clocks_show() -> None:
+    async def main(world: World) -> None:
+        cluster = Cluster(world, 3)
+        client = await created(cluster, 3)
+        first = await leader_of(client)
+        headers = {"Nats-Msg-Id": "one"}
+        reply = await client.request("s", b"1", headers=headers, timeout=ANSWER_S)
+        assert json.loads(reply.data)["seq"] == 1
+        other = next(name for name in cluster.names if name not in (first, "s1"))
+        cluster.kill(cluster.names.index(other) + 1)
+        for name in (first, other):
+            world.jump_wall_clock(name, DAY_S)
+        await cluster.restart(cluster.names.index(other) + 1)
+        await asyncio.sleep(30.0)
+        assert all(ids_of(cluster)), ids_of(cluster)
+        assert len(ids_of(cluster)) == 3
+        for name in (first, other):
+            world.jump_wall_clock(name, -DAY_S)
+        reply = await client.request("s", b"1", headers=headers, timeout=ANSWER_S)
+        assert json.loads(reply.data) == {"stream": "S", "seq": 1, "duplicate": True}
+        await client.close()
+
+    World(6, virtual_s_max=600.0).run(main)
 
 
 def test_a_move_during_a_move_and_a_scale_with_a_move_are_refused_by_name() -> None:

@@ -548,8 +548,10 @@ class Stream(StreamView):
                 recovery.remove_unfinished_batch(log)
         self.visible_sequence = log.last_sequence
         if with_ids:
-            # Ids are found before messages are removed, because an id outlives its message.
-            recovery.find_ids(log, self.dedupe, now_ns)
+            # Ids are found before messages are removed, because an id outlives its message. Those
+            # of replicas end by the times of messages, and not by the clocks of servers.
+            _, last_ns = log.index.end()
+            recovery.find_ids(log, self.dedupe, last_ns if log.is_replica else now_ns)
         log.passed.clear()
         self.positions.recover(index_names_of(self.config), is_exact, mirror_name_of(self.config))
         consumed = self.consumers.recover()

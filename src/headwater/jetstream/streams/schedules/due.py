@@ -93,6 +93,8 @@ class DueWork:
     def _earliest_ns(self) -> int:
         scheduled_ns = self._scheduling.next_due_ns()
         ids_end_ns = self._dedupe.next_end_ns()
+        if self._has_replicas and ids_end_ns > self._view.log.index.end()[1]:
+            ids_end_ns = 0
         times = (
             self._next_age_ns(),
             self._view.log.expiries.next_ns(),
@@ -103,10 +105,17 @@ class DueWork:
         )
         return min(filter(None, times), default=0)
 
+    @property
+    def _has_replicas(self) -> bool:
+        """Whether other servers have the ids too. These end by the times of messages alone then: a
+        clock that is ahead would leave this server without ids that count on the others."""
+        return self._view.config.num_replicas > 1 or self._view.log.is_replica
+
     def decide(self, now_ns: int) -> Proposal[Record]:
         """Decide about all work that is due at `now_ns`."""
         decision: Proposal[Record] = Proposal()
-        self._dedupe.forget_before(now_ns)
+        _, last_ns = self._view.log.index.end()
+        self._dedupe.forget_before(min(now_ns, last_ns) if self._has_replicas else now_ns)
         admission = self._publishing.admission(now_ns)
         gone = self._gone(now_ns)
         if gone:

@@ -311,6 +311,18 @@ def test_ids_are_forgotten_also_where_no_others_come(drive: Drive) -> None:
     assert driver.stream.due.next_ns() == 0
 
 
+def test_ids_of_a_replicated_stream_end_by_the_times_of_its_messages(drive: Drive) -> None:
+    driver = drive(duplicate_window=NS_PER_S, num_replicas=3)
+    driver.publish("S.a", b"x", Nats_Msg_Id="one")
+    driver.advance(1 + IDS_FORGOTTEN_AFTER_NS / NS_PER_S)
+    assert driver.stream.due.next_ns() == 0
+    assert len(driver.stream.dedupe) == 1
+    driver.publish("S.a", b"x")
+    driver.run_due()
+    assert len(driver.stream.dedupe) == 0
+    assert driver.stream.due.next_ns() == 0
+
+
 def test_a_schedule_whose_copy_is_forgotten_is_due_again(drive: Drive) -> None:
     driver = drive(allow_msg_schedules=True)
     assert schedule(driver, at(1)) == 0
