@@ -52,11 +52,11 @@ class RaftLog:
         "last_index",
         "longest_lease_ns",
         "membership",
+        "must_sync",
         "pending_snapshot",
         "snapshot",
         "stable",
         "taken",
-        "takes_back",
         "withdrawals",
     )
 
@@ -65,14 +65,16 @@ class RaftLog:
         self._memory_bytes_max = memory_bytes_max
         self._in_flight: deque[tuple[int, int]] = deque()
         self.longest_lease_ns = 0
-        self.takes_back = False
-        """Whether unwritten entries withdraw or replace some that were handed out for writing. A
-        power loss may take confirmed entries from a log that is not synced, and then must not bring
-        back those: their places are taken."""
+        self.must_sync = False
+        """Whether unwritten entries have to be synced, also where others are not.
+
+        A power loss may take confirmed entries from a log that is not synced. It must not bring
+        back entries that were withdrawn or replaced, whose places are taken, or members that have
+        left and have nothing any more."""
         self._begin_at(saved.snapshot)
         self.pending_snapshot: Snapshot | None = None
         self._read_back(saved.last_index)
-        self.takes_back = False
+        self.must_sync = False
         check(self.last_index == saved.last_index, "the log ends where its storage says")
         self.stable = self.taken = self.last_index
         self.applied = self.handed_out = saved.applied
@@ -203,9 +205,10 @@ class RaftLog:
                 self._run_term.append(last_term)
             if entry.kind is EntryKind.MEMBERSHIP:
                 self._memberships.append((entry.index, memberships.decode(entry.data)))
+                self.must_sync = True
             elif entry.kind is EntryKind.WITHDRAWAL:
                 self.withdrawals.add(entry)
-                self.takes_back = True
+                self.must_sync = True
         self.last_index = entries[-1].index
         self.membership = self._memberships[-1][1]
 
@@ -260,7 +263,7 @@ class RaftLog:
     def _cut(self, first: int) -> None:
         """Remove all entries from an index on."""
         check(first > self.commit, "committed entries are never cut off")
-        self.takes_back |= first <= self.taken
+        self.must_sync |= first <= self.taken
         if first <= self._tail_first:
             self._tail, self._tail_first, self._tail_bytes = [], first, 0
         else:
@@ -389,7 +392,7 @@ class RaftLog:
         entries = self._tail[self.taken + 1 - self._tail_first :]
         check(len(entries) == self.last_index - self.taken, "unwritten entries are in memory")
         self.taken = self.last_index
-        self.takes_back = False
+        self.must_sync = False
         self._in_flight.append((number, self.last_index))
         return snapshot, entries
 

@@ -484,7 +484,7 @@ class RaftNode:
         log = replica.log
         self._role.flush(now_ns)
         number = self._portions + 1
-        must_sync = replica.is_hard_state_new or log.takes_back
+        must_sync = replica.is_hard_state_new or log.must_sync
         snapshot, entries = log.take_unwritten(number) if log.has_unwritten else (None, [])
         hard_state = replica.take_hard_state(bool(entries) or snapshot is not None)
         committed = log.take_committed(replica.config.apply_bytes_max)

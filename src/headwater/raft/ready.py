@@ -50,7 +50,8 @@ class Ready:
 
     must_sync: bool
     """Whether the write has to reach the medium: term, vote or recovery number have changed, or
-    entries take back others. Other entries are synced where the group promises it."""
+    entries change the members or take back others. Other entries are synced where the group
+    promises it."""
 
     entries: list[Entry]
     """Entries to write. They are consecutive and replace all that the disk has from the first

@@ -1,12 +1,15 @@
 """The order in which the work of a member is done."""
 
+import pytest
+
+from headwater.raft import membership as memberships
+from headwater.raft import withdrawals
 from headwater.raft.entry import Entry, EntryKind
 from headwater.raft.membership import membership_of
 from headwater.raft.messages import Append, AppendReply, Vote
 from headwater.raft.node import RaftNode
 from headwater.raft.ready import Ready
 from headwater.raft.storage import HardState, Snapshot
-from headwater.raft.withdrawals import encode
 from tests.kit.raft_member import Member
 
 
@@ -102,9 +105,16 @@ def test_entries_that_replace_written_ones_are_synced() -> None:
     assert not ready_of(member.node, member.now_ns).must_sync
 
 
-def test_a_withdrawal_is_synced() -> None:
+@pytest.mark.parametrize(
+    ("kind", "data"),
+    [
+        (EntryKind.WITHDRAWAL, withdrawals.encode(2)),
+        (EntryKind.MEMBERSHIP, memberships.encode(membership_of("abd"))),
+    ],
+)
+def test_a_withdrawal_and_a_membership_are_synced(kind: EntryKind, data: bytes) -> None:
     member = Member("b")
     member.step(Append("a", "b", 2, 1, 1, [Entry(2, 2, EntryKind.DATA, b"x")], 1))
-    withdrawal = Entry(2, 3, EntryKind.WITHDRAWAL, encode(2))
-    member.node.step(Append("a", "b", 2, 2, 2, [withdrawal], 1), member.now_ns)
+    entry = Entry(2, 3, kind, data)
+    member.node.step(Append("a", "b", 2, 2, 2, [entry], 1), member.now_ns)
     assert ready_of(member.node, member.now_ns).must_sync
