@@ -14,8 +14,8 @@ catalogue = ClusterCatalogue()
 META_MASKS: Final = (
     Mask("**.meta.peer", is_peer, "each server has its own"),
     Mask("**.meta.pending", is_count, "what waits at the moment"),
-    Omission("**.meta.pending_requests", is_count, "requests are not queued"),
-    Omission("**.meta.pending_infos", is_count, "requests are not queued"),
+    Mask("**.meta.pending_requests", is_count, "what waits at the moment"),
+    Mask("**.meta.pending_infos", is_count, "what waits at the moment"),
     Omission("**.meta.snapshot", lambda value: isinstance(value, dict), "a log's own affair"),
 )
 

@@ -22,7 +22,7 @@ from headwater.jetstream.config.stream_config import (
     Text,
 )
 
-# The account of the frames between servers, as nats-server calls it.
+# The account of the frames between servers, unless another one is the system account.
 TRAFFIC_ACCOUNT: Final = "$SYS"
 
 _DIGITS: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -78,6 +78,8 @@ class GroupState(NamedTuple):
     replicas: tuple[ReplicaState, ...] = ()
     # The account under which the traffic between the servers is reported.
     traffic_account: str = TRAFFIC_ACCOUNT
+    # Whether that is the system account.
+    is_system_traffic: bool = True
 
 
 def peer_id(name: str) -> str:
@@ -144,7 +146,7 @@ def _described(
         raft_group=_group_name(group.incarnation, kind, replicas, storage, salt),
         leader=group.leader,
         leader_since=format_time(since_ns) if since_ns and group.leader else "",
-        system_account=group.traffic_account == TRAFFIC_ACCOUNT,
+        system_account=group.is_system_traffic,
         traffic_account=group.traffic_account,
         replicas=tuple(describe_replica(each) for each in sorted(group.replicas)),
     )

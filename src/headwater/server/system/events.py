@@ -303,7 +303,7 @@ def stats_event(facts: Facts, seq: int) -> StatsEvent:
             cpu=cpu_percent(facts),
             connections=len(facts.roster.open),
             total_connections=facts.roster.total_connections,
-            active_accounts=sum(1 for account in facts.accounts.all() if account.clients),
+            active_accounts=sum(_is_active(facts, account) for account in facts.accounts.all()),
             subscriptions=subscriptions_in_all(facts),
             sent=_sum(sent, to_peers),
             sent_to_clients=sent,
@@ -316,9 +316,22 @@ def stats_event(facts: Facts, seq: int) -> StatsEvent:
             stalled_clients=facts.counters.stalled_clients,
             routes=tuple(route_stats(facts)),
             active_servers=1 if facts.cluster is None else 1 + len(facts.cluster.peers),
-            jetstream=UNSET if facts.streams is None else jetstream_part(facts, with_folder=False),
+            jetstream=UNSET if facts.streams is None else jetstream_part(facts, in_stats=True),
             gomaxprocs=THREADS,
         ),
+    )
+
+
+def _is_active(facts: Facts, account: Account) -> bool:
+    """Whether an account has clients or streams here. The servers of a cluster are clients of the
+    system account."""
+    if account.clients:
+        return True
+    if facts.streams is None:
+        return False
+    home = facts.streams.accounts.get(account.name)
+    return bool(home and home.streams) or (
+        account is facts.accounts.system and facts.get_consensus() is not None
     )
 
 

@@ -88,6 +88,12 @@ class KickRequest(View, kw_only=True):
     cid: int = 0
 
 
+class ConnectionsRequest(View, kw_only=True):
+    """The account whose connections are asked for, once more."""
+
+    acc: str | UnsetType = UNSET
+
+
 class Request(NamedTuple):
     """A message to a service."""
 
@@ -278,6 +284,7 @@ class SystemServices:
                 subject = f"$SYS.REQ.SERVER.{target}.{name}"
                 self._subscribe(client, subject, self._about_server(service))
         self._subscribe(client, f"$SYS.REQ.SERVER.{server_id}.KICK", self._kick)
+        self._subscribe(client, "$SYS.REQ.ACCOUNT.*.CONNS", self._answer_connections)
         for name, account_service in _ACCOUNT_SERVICES.items():
             subject = f"$SYS.REQ.ACCOUNT.*.{name}"
             self._subscribe(client, subject, self._about_account(account_service))
@@ -382,6 +389,20 @@ class SystemServices:
             return
         if meant:
             self._reply(request, stats_event(self._facts, self._next_seq()))
+
+    def _answer_connections(self, request: Request) -> None:
+        """Reply with the event about the connections of an account, if it has any here."""
+        name = request.subject.split(b".")[3].decode(errors="replace")
+        try:
+            asked = _decoded(request.body, ConnectionsRequest)
+        except msgspec.DecodeError as reason:
+            self._log.error(f"Error unmarshalling account connections request message: {reason}")
+            return
+        account = self._accounts.get(name)
+        if asked.acc not in (UNSET, name) or account is None or not account.clients:
+            return
+        event_id = self._new_event_id()
+        self._reply(request, account_connections(self._facts, account, self._next_seq(), event_id))
 
     def _kick(self, request: Request) -> None:
         try:

@@ -397,6 +397,20 @@ class TestEvents:
             assert event["reason"] == "Authentication Failure"
             assert (event["client"]["user"], event["client"]["acc"]) == ("eve", "$G")
 
+    def test_how_many_connections_an_account_has_if_asked(self, world: World, root: Peer) -> None:
+        world.modern(user="alice", password="p")
+        subject = "$SYS.REQ.ACCOUNT.A.CONNS"
+        for body in (b"", b'{"acc":"A"}'):
+            event = reply(root, subject, body)
+            assert event["type"] == "io.nats.server.advisory.v1.account_connections"
+            assert (event["acc"], event["conns"], event["server"]["name"]) == ("A", 1, "main")
+        for other, body in (
+            (subject, b'{"acc":"B"}'),
+            (subject, b"{"),
+            (subject[:-7] + "B.CONNS", b""),
+        ):
+            assert messages(request(root, other, body)) == []
+
     def test_how_many_connections_an_account_has(self, world: World, root: Peer) -> None:
         listen(root)
         alice = world.modern(user="alice", password="p")

@@ -11,6 +11,7 @@ from typing import Protocol, final
 from msgspec.structs import replace
 
 from headwater.base.entropy import Entropy
+from headwater.jetstream.api.cluster_documents import TRAFFIC_ACCOUNT
 from headwater.jetstream.codec.errors import RecordError
 from headwater.jetstream.config.stream_config import ReadConsistency
 from headwater.jetstream.meta.assignments import StreamAssignment
@@ -136,6 +137,7 @@ class ClusterStreams:
             self.assigned.leader_of,
             self.assigned.led_since,
             host.accounts,
+            lambda: TRAFFIC_ACCOUNT if accounts.system is None else accounts.system.name,
         )
         advisories = host.runners.advisories
         self.elections = Elections(described.name, meta, driver, self.groups, advisories, log)

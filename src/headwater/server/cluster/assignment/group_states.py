@@ -5,7 +5,6 @@ from typing import final
 
 from headwater.jetstream.account import JetStreamAccount
 from headwater.jetstream.api.cluster_documents import (
-    TRAFFIC_ACCOUNT,
     GroupState,
     ReplicaState,
 )
@@ -20,10 +19,19 @@ class GroupStates:
     """The groups of the streams that this server holds.
 
     `leader_of` tells the leader of a stream, `led_since` the time since which this server leads
-    the group of an incarnation.
+    the group of an incarnation, and `system_account` the name of the account of the traffic between
+    servers.
     """
 
-    __slots__ = ("_accounts", "_cluster", "_driver", "_leader_of", "_led_since", "_meta")
+    __slots__ = (
+        "_accounts",
+        "_cluster",
+        "_driver",
+        "_leader_of",
+        "_led_since",
+        "_meta",
+        "_system_account",
+    )
 
     def __init__(
         self,
@@ -33,8 +41,10 @@ class GroupStates:
         leader_of: Callable[[StreamAssignment], str],
         led_since: Callable[[bytes], int],
         accounts: Mapping[str, JetStreamAccount],
+        system_account: Callable[[], str],
     ) -> None:
         self._accounts = accounts
+        self._system_account = system_account
         self._cluster = cluster
         self._meta = meta
         self._driver = driver
@@ -57,7 +67,8 @@ class GroupStates:
             there.incarnation,
             since_ns,
             replicas,
-            account if is_own else TRAFFIC_ACCOUNT,
+            account if is_own else self._system_account(),
+            not is_own,
         )
 
     def find_here(self, account: str, stream: str) -> GroupState | None:

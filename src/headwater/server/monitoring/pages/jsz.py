@@ -29,7 +29,7 @@ from headwater.jetstream.streams.stream import Stream
 from headwater.server.configuration.options import JetStreamOptions
 from headwater.server.monitoring.facts import Facts
 from headwater.server.monitoring.pages.documents import Filtered, Refused, View, timestamp
-from headwater.server.monitoring.pages.meta_group import MetaCluster, meta_cluster
+from headwater.server.monitoring.pages.meta_group import MetaCluster, meta_cluster, meta_summary
 from headwater.server.streams.facts import StreamFacts
 from headwater.server.streams.storage.resources import Resources
 
@@ -220,19 +220,20 @@ def jsz_of_account(facts: Facts, name: str, options: JszOptions) -> AccountDetai
     return _account_detail(facts, account, options)
 
 
-def jetstream_part(facts: Facts, with_folder: bool = True) -> JetStreamPart:
-    """The part of other documents about JetStream; empty without JetStream."""
+def jetstream_part(facts: Facts, in_stats: bool = False) -> JetStreamPart:
+    """The part of other documents about JetStream; empty without JetStream. STATSZ has no folder,
+    and less about the meta group."""
     jetstream = facts.streams
     if jetstream is None:
         return JetStreamPart()
     config = _config(facts.options.jetstream, jetstream.resources)
-    if not with_folder:
+    if in_stats:
         config.store_dir = ""
     return JetStreamPart(
         config=config,
         stats=_stats(facts, jetstream),
         limits=_limits(facts.options.jetstream),
-        meta=meta_cluster(facts),
+        meta=meta_summary(facts) if in_stats else meta_cluster(facts),
     )
 
 

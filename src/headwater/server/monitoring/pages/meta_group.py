@@ -3,6 +3,8 @@
 Until the cluster is born there is no meta group.
 """
 
+from typing import Final
+
 from msgspec import UNSET, UnsetType
 
 from headwater.jetstream.api.cluster_documents import peer_id
@@ -11,18 +13,21 @@ from headwater.server.cluster.consensus.driver import ConsensusDriver
 from headwater.server.monitoring.facts import Facts
 from headwater.server.monitoring.pages.documents import View
 
+META_GROUP: Final = "_meta_"
+
 
 class MetaReplica(View, kw_only=True):
     """Another server of the meta group, as this server sees it."""
 
     name: str
     current: bool
+    offline: bool | UnsetType = UNSET
     active: int
     peer: str
 
 
 class MetaCluster(View, kw_only=True):
-    """The group of all servers that keep streams."""
+    """The group of all servers that keep streams. Requests wait in no queue of their own."""
 
     name: str
     leader: str | UnsetType = UNSET
@@ -31,6 +36,8 @@ class MetaCluster(View, kw_only=True):
     cluster_size: int
     quorum_needed: int
     pending: int
+    pending_requests: int
+    pending_infos: int
 
 
 def meta_cluster(facts: Facts) -> MetaCluster | UnsetType:
@@ -49,7 +56,18 @@ def meta_cluster(facts: Facts) -> MetaCluster | UnsetType:
         cluster_size=len(electors),
         quorum_needed=len(electors) // 2 + 1,
         pending=meta.log.last_index - meta.log.commit,
+        pending_requests=0,
+        pending_infos=0,
     )
+
+
+def meta_summary(facts: Facts) -> MetaCluster | UnsetType:
+    """The meta group in STATSZ: a server that does not lead the group lists no other servers, and
+    calls the group by its own name."""
+    found = meta_cluster(facts)
+    if found and found.leader != facts.name:
+        found.name, found.replicas = META_GROUP, UNSET
+    return found
 
 
 def _meta_replica(consensus: ConsensusDriver, meta: RaftNode, name: str) -> MetaReplica:
@@ -61,4 +79,10 @@ def _meta_replica(consensus: ConsensusDriver, meta: RaftNode, name: str) -> Meta
     is_current = progress.match >= meta.log.commit if progress else name == meta.leader
     is_current = is_current and meta.is_membership_settled
     silence_ns = consensus.silence_ns(name)
-    return MetaReplica(name=name, current=is_current, active=silence_ns, peer=peer_id(name))
+    return MetaReplica(
+        name=name,
+        current=is_current,
+        offline=(not consensus.is_alive(name)) or UNSET,
+        active=silence_ns,
+        peer=peer_id(name),
+    )

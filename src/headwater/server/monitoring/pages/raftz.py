@@ -13,7 +13,6 @@ from headwater.go.durations import format_duration
 from headwater.go.times import ZERO_TIME_TEXT
 from headwater.jetstream.account import JetStreamAccount
 from headwater.jetstream.api.cluster_documents import (
-    TRAFFIC_ACCOUNT,
     consumer_group_name,
     consumer_replicas,
     peer_id,
@@ -24,9 +23,8 @@ from headwater.raft.role import RoleName
 from headwater.server.cluster.consensus.driver import ConsensusDriver
 from headwater.server.monitoring.facts import Facts
 from headwater.server.monitoring.pages.documents import View, timestamp
+from headwater.server.monitoring.pages.meta_group import META_GROUP
 from headwater.server.streams.facts import StreamFacts
-
-META_GROUP: Final = "_meta_"
 
 _STATES: Final = {
     RoleName.FOLLOWER: "FOLLOWER",
@@ -81,8 +79,8 @@ class RaftGroup(View, kw_only=True, omit_defaults=False):
     voted_for: str | UnsetType = UNSET
     pterm: int
     pindex: int
-    system_account: bool = True
-    traffic_account: str = TRAFFIC_ACCOUNT
+    system_account: bool
+    traffic_account: str
     ipq_proposal_len: int = 0
     ipq_entry_len: int = 0
     ipq_resp_len: int = 0
@@ -98,7 +96,8 @@ class _Found(NamedTuple):
     identity: bytes
     node: RaftNode
     led_since_ns: int
-    traffic_account: str = TRAFFIC_ACCOUNT
+    traffic_account: str
+    is_system_traffic: bool = True
 
 
 Raftz = dict[str, dict[str, RaftGroup]]
@@ -124,7 +123,7 @@ def raftz(facts: Facts, options: RaftzOptions) -> Raftz | None:
 def _groups(facts: Facts, consensus: ConsensusDriver, account: str) -> Iterator[_Found]:
     system, birth, meta = facts.accounts.system, consensus.birth, consensus.meta
     if system is not None and system.name == account and birth is not None and meta is not None:
-        yield _Found(META_GROUP, birth.identity, meta, 0)
+        yield _Found(META_GROUP, birth.identity, meta, 0, system.name)
     streams = facts.streams
     home = None if streams is None else streams.accounts.get(account)
     if home is not None:
@@ -140,12 +139,12 @@ def _stream_groups(
         if group is None or node is None:
             continue
         config, identity, since_ns = stream.config, group.incarnation, group.leader_since_ns
-        traffic = group.traffic_account
-        yield _Found(stream_group_name(identity, config), identity, node, since_ns, traffic)
+        traffic = group.traffic_account, group.is_system_traffic
+        yield _Found(stream_group_name(identity, config), identity, node, since_ns, *traffic)
         for consumer in stream.consumers.by_name.values():
             if consumer_replicas(config, consumer.config) > 1:
                 name = consumer_group_name(identity, config, consumer.name, consumer.config)
-                yield _Found(name, identity, node, since_ns, traffic)
+                yield _Found(name, identity, node, since_ns, *traffic)
 
 
 def _described(consensus: ConsensusDriver, streams: StreamFacts, found: _Found) -> RaftGroup:
@@ -166,7 +165,7 @@ def _described(consensus: ConsensusDriver, streams: StreamFacts, found: _Found) 
         voted_for=peer_id(node.vote) if node.vote else UNSET,
         pterm=log.last_term,
         pindex=log.last_index,
-        system_account=found.traffic_account == TRAFFIC_ACCOUNT,
+        system_account=found.is_system_traffic,
         traffic_account=found.traffic_account,
         wal=_log_state(node, streams.group_bytes(found.identity)),
         peers={

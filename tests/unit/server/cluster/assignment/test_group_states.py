@@ -2,6 +2,8 @@
 
 from headwater.jetstream.account import AccountLimits
 from headwater.server.configuration.options import AccountOptions, UserOptions
+from headwater.server.monitoring.pages.raftz import RaftzOptions, raftz
+from headwater.server.system.events import stats_event
 from tests.kit.agreeing_cluster import AgreeingCluster
 
 
@@ -60,3 +62,27 @@ def test_an_account_may_own_the_traffic_between_its_replicas() -> None:
         shown = created["cluster"]
         assert shown["traffic_account"] == ("A" if owns else "$SYS")
         assert shown.get("system_account", False) is not owns
+
+
+def test_the_traffic_between_servers_is_that_of_the_system_account() -> None:
+    system = AccountOptions("SYS", users=(UserOptions("root", "p", "SYS"),))
+    home = AccountOptions("A", users=(UserOptions("u", "p", "A"),), jetstream=AccountLimits())
+    world = AgreeingCluster(accounts=(system, home), system_account="SYS")
+    config = {"name": "S", "subjects": ["s"], "num_replicas": 3}
+    shown = world.call("s1", "STREAM.CREATE.S", config, user="u", **{"pass": "p"})["cluster"]
+    assert (shown["traffic_account"], shown["system_account"]) == ("SYS", True)
+    groups = raftz(world.nodes["s1"].facts, RaftzOptions(account="A"))
+    assert groups is not None
+    (group,) = groups["A"].values()
+    assert (group.traffic_account, group.system_account) == ("SYS", True)
+    (meta,) = (raftz(world.nodes["s1"].facts, RaftzOptions()) or {})["SYS"].values()
+    assert (meta.traffic_account, meta.system_account) == ("SYS", True)
+
+
+def test_accounts_with_streams_are_active() -> None:
+    world = AgreeingCluster()
+    cluster = world.create("s1", "S")["cluster"]
+    for name in world.nodes:
+        facts = world.nodes[name].facts
+        active = stats_event(facts, 1).statsz.active_accounts
+        assert active == 2, (name, cluster)

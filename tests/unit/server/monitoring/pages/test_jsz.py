@@ -102,7 +102,7 @@ class TestJsz:
     def test_events_do_not_tell_where_files_are(self) -> None:
         world = StoredWorld().start()
         assert FOLDER.encode() in encode(jetstream_part(world.node.facts))
-        assert FOLDER.encode() not in encode(jetstream_part(world.node.facts, with_folder=False))
+        assert FOLDER.encode() not in encode(jetstream_part(world.node.facts, in_stats=True))
 
     def test_no_page_has_the_key(self) -> None:
         world = StoredWorld(Options(jetstream=streaming(encryption_key="tops3cret"))).start()
