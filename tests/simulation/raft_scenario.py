@@ -367,13 +367,7 @@ class Run:
                 self._settle_doubts()
             cluster.run(cluster.now_ns + DOUBT_NS + 5 * S)
             leaders = [node for node in cluster.leaders() if node.is_ready]
-            newest = max(cluster.nodes(), key=lambda node: node.log.last_index).membership
-            if not leaders and any(
-                not node.may_vote and node.membership != newest for node in cluster.nodes()
-            ):
-                # A member that has forgotten does not know the members by now, nor that it is
-                # needed: the loss is an operator's matter, as that of a member that does not come
-                # back.
+            if not leaders and self._is_beyond_recovery():
                 self.faults["stuck"] = 1
                 return
         demand(len(leaders) == 1, f"liveness: {[node.name for node in leaders]} lead")
@@ -383,6 +377,26 @@ class Run:
         demand(index is not None, "liveness: a leader in peace accepts proposals")
         cluster.run(cluster.now_ns + 1 * S)
         self._demand_silence(leader)
+
+    def _is_beyond_recovery(self) -> bool:
+        """Whether a half of the newest membership has no majority without members that have
+        forgotten, of which one knows an earlier membership.
+
+        The member does not know that it is needed: the loss is an operator's matter, as that of
+        a member that does not come back.
+        """
+        nodes = self.cluster.nodes()
+        newest = max(
+            nodes,
+            key=lambda node: (node.log.term_at(node.log.last_index), node.log.last_index),
+        ).membership
+        forgetful = [node for node in nodes if not node.may_vote]
+        lost = {node.name for node in forgetful}
+        return any(
+            quorum.needs_forgetful(newest, node.name, lost.__contains__)
+            and node.membership != newest
+            for node in forgetful
+        )
 
     def _demand_silence(self, leader: RaftNode) -> None:
         """All members have everything, know it, and have no timers."""
