@@ -51,7 +51,7 @@ WITHOUT_A_UNIT_TEST: Final[Mapping[str, str]] = {
     "jetstream/config": "api_level consumer_defaults",
     "jetstream/config/consumer_checks": "address delivery",
     "jetstream/config/stream_checks": "sources subjects",
-    "jetstream/consumers": "advisories outbox records",
+    "jetstream/consumers": "advisories effects records",
     "jetstream/streams": "removal republish view",
     "jetstream/streams/publishing": "admission batch_limits incoming",
     "jetstream/streams/schedules": "scheduling",

@@ -115,6 +115,13 @@ TURN: Final = Holder(
     frozenset({"agree", "answer_written", "commit", "complete", "decide_gathered"}),
 )
 
+# The functions by which the effects of consumers leave the server.
+EFFECTS: Final = Holder(
+    frozenset({"broker", "_broker", "advisories", "_advisories", "elections"}),
+    frozenset({"send_messages", "consumer_event", "consumer_action", "consumer_paused"})
+    | frozenset({"consumer_led"}),
+)
+
 # The objects with durable state.
 STATES: Final = (
     LOG,
@@ -200,7 +207,7 @@ def _name_of(node: ast.AST) -> str:
 @cache
 def all_callers() -> dict[Holder, set[Caller]]:
     """The callers of each holder in all modules."""
-    found: dict[Holder, set[Caller]] = {holder: set() for holder in (*STATES, TURN)}
+    found: dict[Holder, set[Caller]] = {holder: set() for holder in (*STATES, TURN, EFFECTS)}
     for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("*.py")):
             module = path.relative_to(ROOT).as_posix()
@@ -235,7 +242,7 @@ APPLY: Final = {
     },
     ENTRIES: {},
     STREAM_SET: {
-        "jetstream/group.py": "Group._apply_some Group._applying_all Group.apply_unawaited",
+        "jetstream/group.py": "Group._apply_some Group._applying_all Group.propose_step",
         "server/streams/stream_set_runner.py": (
             "StreamSetRunner._carry_out StreamSetRunner.release"
         ),
@@ -528,6 +535,11 @@ def test_a_turn_is_ordered_in_one_place() -> None:
     }
 
 
+def test_effects_of_consumers_leave_in_one_place() -> None:
+    found = all_callers()[EFFECTS]
+    assert {caller.module for caller in found} == {"server/streams/effects.py"}
+
+
 def test_a_change_outside_of_apply_is_found() -> None:
     source = """
 class Stream:
@@ -566,6 +578,7 @@ PLANTED: Final = {
     "lost messages": (LOG, "def f(stream):\n    stream.log.note_lost([])"),
     "a message that is repaired": (LOG, "def f(log):\n    repair_message(log, 1, b'')"),
     "a batch that is decided early": (TURN, "def f(broker):\n    broker.turn.decide_gathered()"),
+    "a delivery beside the effects": (EFFECTS, "def f(self):\n    self._broker.send_messages(1)"),
     "the usage of an account": (USAGE, "def f(stream):\n    stream.host.update_usage(1)"),
     "an assignment": (ASSIGNMENTS, "def f(machine):\n    machine.assignments.apply(1)"),
 }

@@ -7,7 +7,7 @@ keep a server busy for ever, and fails the test.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -21,8 +21,8 @@ from headwater.jetstream.config.consumer_defaults import ConsumerSurroundings
 from headwater.jetstream.config.stream_config import Storage
 from headwater.jetstream.consumers import steps
 from headwater.jetstream.consumers.acks import ACK, AckAddress, read_address
+from headwater.jetstream.consumers.effects import Event, Messages, Status
 from headwater.jetstream.consumers.machine import Consumer
-from headwater.jetstream.consumers.outbox import Event, Messages, Outbox
 from headwater.jetstream.consumers.records import (
     Acked,
     ConsumerCreated,
@@ -36,7 +36,14 @@ from headwater.jetstream.consumers.records import (
 )
 from headwater.jetstream.consumers.start import starting
 from headwater.jetstream.consumers.steps import Acks, FlowReply, Interest, Pull, Step
-from headwater.jetstream.proposal import Proposal
+from headwater.jetstream.proposal import (
+    Confirmed,
+    ConsumerEvent,
+    ConsumerLeft,
+    ConsumerServed,
+    Effect,
+    Proposal,
+)
 from headwater.jetstream.records import Published, Record
 from headwater.jetstream.streams.publishing.batch_limits import BatchLimits
 from tests.kit.stream_driver import StreamDriver
@@ -128,7 +135,7 @@ class ConsumerDriver(StreamDriver):
         consumer = self.consumer(name)
         self._change_consumers(ConsumerDeleted(name))
         self._listening.discard(name)
-        out = Outbox()
+        out: Proposal[Record] = Proposal(is_awaited=False)
         consumer.end(True, out)
         self._carry_out_of(consumer, out)
 
@@ -249,7 +256,7 @@ class ConsumerDriver(StreamDriver):
         self.run_due()
 
     def _run_consumer(self, consumer: Consumer) -> None:
-        out = Outbox()
+        out: Proposal[Record] = Proposal(is_awaited=False)
         if consumer.is_abandoned(self.now_ns, out):
             self._carry_out_of(consumer, out)
             self.drop(consumer.name)
@@ -310,11 +317,7 @@ class ConsumerDriver(StreamDriver):
         return [each.records for each in self._waiting or []]
 
     def _serve_freed(self) -> None:
-        consumers = self.stream.consumers
-        while consumers.events:
-            self.events.append(consumers.events.pop(0)[1])
-        for consumer in consumers.take_freed():
-            self._deliver(consumer)
+        self._carry_out_all(self.stream.consumers.take_news())
 
     def _deliver(self, consumer: Consumer) -> None:
         self._work(consumer, steps.DELIVER)
@@ -324,30 +327,42 @@ class ConsumerDriver(StreamDriver):
         out = consumer.step(step, self.now_ns)
         self._carry_out_of(consumer, out)
         turns = 0
-        while out.more:
+        while ConsumerLeft(consumer.name) in out.at_once:
             turns += 1
             assert turns < _TURNS_MAX, "a consumer goes on and on"
             out = consumer.step(steps.DELIVER, self.now_ns)
-            assert not out.more or out.sends, "a consumer goes on and sends nothing"
+            is_idle = out.at_once == [ConsumerLeft(consumer.name)] and not out.effects
+            assert not is_idle, "a consumer goes on and sends nothing"
             self._carry_out_of(consumer, out)
         self._serve_freed()
 
-    def _carry_out_of(self, consumer: Consumer, out: Outbox) -> None:
-        assert not out.failure, out.failure
+    def _carry_out_of(self, consumer: Consumer, out: Proposal[Record]) -> None:
+        assert out.failure is None, out.failure
         if out.records:
             self._propose(out.records)
-        for send in out.sends:
-            if isinstance(send, Messages):
-                self._receive(send)
-            else:
-                first, *lines = send.header.decode().removesuffix("\r\n\r\n").split("\r\n")
-                fields = dict(line.split(": ", 1) for line in lines)
-                text = first.removeprefix("NATS/1.0 ")
-                self._told.append(Told(send.to.decode(), text, fields, send.reply))
-        self.events += out.events
-        self.answered += out.answered
+        self._carry_out_all((*out.at_once, *out.effects))
         if not consumer.is_gone:
             self.stream.consumers.note_waiting(consumer)
+
+    def _carry_out_all(self, effects: Iterable[Effect]) -> None:
+        """Receive what consumers send, and have them go on."""
+        for effect in effects:
+            if isinstance(effect, Messages):
+                self._receive(effect)
+            elif isinstance(effect, Status):
+                first, *lines = effect.header.decode().removesuffix("\r\n\r\n").split("\r\n")
+                fields = dict(line.split(": ", 1) for line in lines)
+                text = first.removeprefix("NATS/1.0 ")
+                self._told.append(Told(effect.to.decode(), text, fields, effect.reply))
+            elif isinstance(effect, ConsumerEvent):
+                self.events.append(effect.event)
+            elif isinstance(effect, Confirmed):
+                self.answered += effect.reply_subjects
+            elif isinstance(effect, ConsumerServed):
+                self._deliver(self.consumer(effect.name))
+            else:
+                # `_work` has the consumer go on.
+                assert isinstance(effect, ConsumerLeft)
 
     def _receive(self, send: Messages) -> None:
         lists = (send.subjects, send.replies, send.headers, send.payloads)

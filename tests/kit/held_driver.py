@@ -23,7 +23,6 @@ from headwater.jetstream.config.consumer_defaults import ConsumerSurroundings
 from headwater.jetstream.config.stream_config import Retention, Storage
 from headwater.jetstream.consumers import steps
 from headwater.jetstream.consumers.machine import Consumer
-from headwater.jetstream.consumers.outbox import Messages, Outbox
 from headwater.jetstream.consumers.records import (
     Acked,
     ConsumerCreated,
@@ -45,7 +44,7 @@ from headwater.store.log.memory_log import MemoryLog
 from headwater.store.log.message_log import MessageLog
 from headwater.store.store import SyncMode
 from tests.kit.consumer_driver import NAME as CONSUMER
-from tests.kit.consumer_driver import ConsumerDriver, Told
+from tests.kit.consumer_driver import ConsumerDriver
 from tests.kit.stream_driver import BEGINNING_NS, NAME, Answer, Publish, incoming_of
 
 NEVER_NS: Final = 1 << 62
@@ -205,8 +204,10 @@ class HeldDriver(ConsumerDriver):
         self.answers += [Answer(subject, reply.decode()) for subject, reply in pairs]
         self.republished += proposal.republished
         for effect in proposal.effects:
-            assert isinstance(effect, Answered)
-            effect.respond(proposal.removed)
+            if isinstance(effect, Answered):
+                effect.respond(proposal.removed)
+            else:
+                self._carry_out_all((effect,))
         if not self.is_changing:
             self._serve(proposal)
 
@@ -222,8 +223,8 @@ class HeldDriver(ConsumerDriver):
         self._end(proposal)
         self.follow_refused(proposal)
         for effect in proposal.effects:
-            assert isinstance(effect, Answered)
-            effect.refuse(error)
+            if isinstance(effect, Answered):
+                effect.refuse(error)
 
     def _end(self, proposal: Proposal[Record]) -> None:
         if proposal in self._changing:
@@ -350,7 +351,7 @@ class HeldDriver(ConsumerDriver):
         def close(_: int) -> None:
             self._listening.discard(name)
             consumer = self.stream.consumers.closed.pop(name)
-            out = Outbox()
+            out: Proposal[Record] = Proposal(is_awaited=False)
             consumer.end(True, out)
             self._carry_out_of(consumer, out)
 
@@ -387,30 +388,14 @@ class HeldDriver(ConsumerDriver):
         if not self.is_changing:
             super()._run_consumer(consumer)
 
-    def _carry_out_of(self, consumer: Consumer, out: Outbox) -> None:
-        """Propose the records of a step, and have its output leave, now or with the records."""
-        assert not out.failure, out.failure
-        if out.waits:
-            self.propose(Proposal(out.records, (Answered(lambda _: self._send(out), _ignore),)))
-        else:
-            self._send(out)
-            if out.records:
-                self.propose(Proposal([*out.records], is_awaited=False))
+    def _carry_out_of(self, consumer: Consumer, out: Proposal[Record]) -> None:
+        """Propose the records of a step, and have its effects leave, now or with the records."""
+        assert out.failure is None, out.failure
+        self._carry_out_all(out.at_once)
+        if out.records or out.effects:
+            self.propose(out)
         if not consumer.is_gone:
             self.stream.consumers.note_waiting(consumer)
-
-    def _send(self, out: Outbox) -> None:
-        for send in out.sends:
-            if isinstance(send, Messages):
-                self._receive(send)
-            else:
-                text = send.header.decode().split("\r\n")[0]
-                self._told.append(Told(send.to.decode(), text, {}, send.reply))
-        self.events += out.events
-        if out.answered:
-            answered = [*out.answered]
-            confirmed = Answered(lambda _: self.answered.extend(answered), _ignore)
-            self.propose(Proposal(effects=(confirmed,), needs_entry=True))
 
 
 def _ignore(*_: object) -> None:

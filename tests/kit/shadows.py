@@ -22,7 +22,6 @@ from headwater.jetstream.account import JetStreamAccount
 from headwater.jetstream.codec.record_codec import RecordCodec
 from headwater.jetstream.codec.stream_records import PUBLISHED, WITH_LENGTHS, encode_published
 from headwater.jetstream.config.stream_config import Storage
-from headwater.jetstream.consumers.outbox import Outbox
 from headwater.jetstream.consumers.records import STEP_RECORDS
 from headwater.jetstream.proposal import Proposal
 from headwater.jetstream.records import Published, Record, StreamCreated, StreamDeleted
@@ -42,6 +41,8 @@ from headwater.testing.entropy import SeededEntropy, labelled_rng
 
 # The attribute of a stream that has its shadow.
 _SHADOW: Final = "shadow"
+# The steps that may wait for their answers.
+_STEPS_MAX: Final = 64
 # The beginning of records that have the lengths of their messages, however few these are.
 _WITH_LENGTHS: Final = bytes((PUBLISHED, WITH_LENGTHS))
 
@@ -92,6 +93,8 @@ class Shadow:
         self._log: deque[tuple[Record, bytes]] = deque()
         # The records that were applied and whose proposals are not answered, by identity.
         self._applied: dict[int, Record] = {}
+        # The newest steps of consumers that were applied alone: few of them are answered.
+        self._steps: deque[Record] = deque(maxlen=_STEPS_MAX)
         # Whether the stream holds something that is not in its records, because its disk failed or
         # its process ended in the middle of an application.
         self._is_broken = False
@@ -155,6 +158,7 @@ class Shadow:
             raise
         if is_step:
             self._follow(record)
+            self._steps.append(record)
 
     def applying(self, record: Record) -> Work[int]:
         stream = self._of
@@ -209,8 +213,11 @@ class Shadow:
     def check_released(self, proposal: Proposal[Record]) -> None:
         """Note a proposal that is answered before its records are applied."""
         for record in proposal.records:
-            if self._applied.pop(id(record), None) is None:
+            if self._applied.pop(id(record), None) is None and not self._is_known_step(record):
                 self.shadows.note(f"{self.name}: an answer comes before {type(record).__name__}")
+
+    def _is_known_step(self, record: Record) -> bool:
+        return any(each is record for each in self._steps)
 
     # --- the shadow ----------------------------------------------------------------------------
 
@@ -234,7 +241,7 @@ class Shadow:
         shadow.consumers.flush()
         shadow.log.write_journal()
         for consumer in shadow.consumers.closed.values():
-            consumer.end(True, Outbox())
+            consumer.end(True, Proposal())
         shadow.consumers.forget_news()
 
     def compare(self, with_messages: bool = True) -> None:
@@ -401,7 +408,7 @@ class Shadows:
     def remove(self, shadow: Stream) -> None:
         """Free the shadow of a stream that has ended."""
         for consumer in shadow.consumers:
-            consumer.end(True, Outbox())
+            consumer.end(True, Proposal())
         shadow.break_cycles()
         if isinstance(shadow.log, FileLog):
             assert self._store is not None

@@ -10,9 +10,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from headwater.jetstream.consumers.acks import AckAddress, read_address, read_sequences
-from headwater.jetstream.consumers.outbox import Outbox
 from headwater.jetstream.consumers.pull import NO_PRIORITY, PullDocument, PullQueue, PullRequest
 from headwater.jetstream.consumers.push import WINDOW_BYTES_MIN, FlowWindow
+from headwater.jetstream.proposal import Proposal
+from headwater.jetstream.records import Record
 from headwater.subjects.index import SubscriptionIndex
 from headwater.testing.entropy import SeededEntropy, labelled_rng
 from tests.kit.stored_world import StoredWorld
@@ -77,7 +78,7 @@ def queue_of(waiting: list[PullRequest]) -> PullQueue:
         copy = PullRequest(request.reply, PullDocument(batch=request.left), 0)
         for name in PullRequest.__slots__:
             setattr(copy, name, getattr(request, name))
-        queue.add(copy, 1_000_000, 0, Outbox())
+        queue.add(copy, 1_000_000, 0, Proposal())
     return queue
 
 
@@ -94,7 +95,8 @@ def state_of(queue: PullQueue) -> object:
 def test_messages_are_shared_as_one_by_one(waiting: list[PullRequest], count: int) -> None:
     together, apart = queue_of(waiting), queue_of(waiting)
     before = state_of(together)
-    out, out_apart = Outbox(), Outbox()
+    out: Proposal[Record] = Proposal()
+    out_apart: Proposal[Record] = Proposal()
     receivers = together.share(count, NOW_NS, out)
     if not receivers:
         assert state_of(together) == before
@@ -108,7 +110,7 @@ def test_messages_are_shared_as_one_by_one(waiting: list[PullRequest], count: in
         apart.served(request, 1, NOW_NS, out_apart)
     assert receivers == one_by_one
     assert state_of(together) == state_of(apart)
-    assert out.sends == out_apart.sends == []
+    assert out.at_once == out_apart.at_once == []
 
 
 # --- windows ------------------------------------------------------------------------------------

@@ -29,6 +29,8 @@ no sequence is given to two messages. Requests that were never answered may have
 not, and deliveries that were not yet recorded may be repeated with the same delivery count.
 """
 
+from collections.abc import Iterable
+
 import pytest
 
 from headwater.base.sliced import Work
@@ -37,9 +39,9 @@ from headwater.jetstream.committers import Synced
 from headwater.jetstream.consumers.collection import Consumers
 from headwater.jetstream.consumers.redelivery import Deadlines
 from headwater.jetstream.consumers.retention import InterestCounts
-from headwater.jetstream.proposal import Confirmed, Proposal
+from headwater.jetstream.proposal import Confirmed, Effect, Proposal
 from headwater.jetstream.records import Record
-from headwater.server.streams.runner import StreamRunner
+from headwater.server.streams.effects import Effects
 from headwater.testing import World, seeds
 from tests.kit.shadows import Shadows
 from tests.simulation.consumer_scenario import (
@@ -80,10 +82,18 @@ def test_messages_stay_while_somebody_needs_them(seed: int, durability: Durabili
 
 
 def _answers_before_the_journal(patch: pytest.MonkeyPatch) -> None:
-    def confirm(self: StreamRunner, reply_subjects: list[bytes]) -> None:
-        self._carry_out_effects(Proposal(effects=(Confirmed(reply_subjects),)))
+    def confirm(self: Proposal[Record], reply_subjects: list[bytes]) -> None:
+        self.at_once.append(Confirmed(reply_subjects))
 
-    patch.setattr(StreamRunner, "confirm", confirm)
+    def carry_out(self: Effects, effects: Iterable[Effect]) -> None:
+        leave(self, [each for each in effects if not isinstance(each, Confirmed)])
+        for each in effects:
+            if isinstance(each, Confirmed):
+                self.release(Proposal(effects=(each,)))
+
+    leave = Effects.carry_out
+    patch.setattr(Proposal, "confirm", confirm)
+    patch.setattr(Effects, "carry_out", carry_out)
 
 
 def _delivery_before_the_sync(patch: pytest.MonkeyPatch) -> None:

@@ -213,19 +213,23 @@ class Group(Generic[R, E]):
         self.in_flight.append(proposal)
         self._apply_committed()
 
-    def apply_unawaited(self, records: Sequence[R]) -> None:
-        """Apply an entry that is committed as soon as it is written, and has no effects.
+    def propose_step(self, proposal: Proposal[R]) -> None:
+        """Apply an entry that is committed as soon as it is written, each record in one step, and
+        release its effects, if it has some.
 
-        Nothing may be in flight. This is what `propose` and `advance` do, in one step: the records
-        of consumers take it, which are as many as messages.
+        Nothing may be in flight. This is what `propose` and `advance` do: the records of consumers
+        take it, which are as many as messages.
         """
         self.proposed += 1
-        self.committed = self.applied = self.proposed
-        for record in records:
+        self.committed = self.applied = proposal.index = self.proposed
+        for record in proposal.records:
             try:
                 self._machine.apply(record)
             except StoreError as error:
-                self._driver.application_failed(record, error)
+                if not self._driver.application_failed(record, error):
+                    proposal.failure = error
+        if proposal.effects:
+            self._driver.release(proposal)
 
     def retreat(self, error: E) -> None:
         """Forget every proposal that is not committed, and answer those who wait for one.

@@ -7,14 +7,17 @@ the log of a stream, or for that of the set of streams.
 
 Effects are values. The replies to publishes are parallel lists, because there may be thousands of
 them in a turn; every other effect is an object of one of the classes below. The server carries
-effects out in one place.
+effects out in one place (`headwater.server.streams.effects`).
+
+Consumers run ahead of the log: what they send need not wait for the records, and leaves when the
+proposal is made (`at_once`).
 """
 
 from collections.abc import Callable
 from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar, final
 
 from headwater.jetstream.config.stream_config import StreamConfig
-from headwater.jetstream.consumers.outbox import Outbox
+from headwater.jetstream.consumers.effects import Event, Messages, Status
 from headwater.jetstream.consumers.records import LONG_RECORDS, STEP_RECORDS
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.records import Published, Record, Skipped, StreamCreated
@@ -57,11 +60,17 @@ class ConsumerUnpinned(NamedTuple):
     name: str
 
 
-class ConsumerOutput(NamedTuple):
-    """The output of a step of a consumer, which rests on a client that is pinned by the records."""
+class ConsumerLeft(NamedTuple):
+    """A consumer has messages to deliver that were left for the next turn."""
 
     name: str
-    output: Outbox
+
+
+class ConsumerEvent(NamedTuple):
+    """An advisory or a metric tells of an event of a consumer."""
+
+    name: str
+    event: Event
 
 
 class StreamReconfigured(NamedTuple):
@@ -124,12 +133,15 @@ class Outcome(Protocol):
 
 
 Effect: TypeAlias = (
-    ConsumerOpened
+    Messages
+    | Status
+    | ConsumerOpened
     | ConsumerReconfigured
     | ConsumerClosed
     | ConsumerServed
     | ConsumerUnpinned
-    | ConsumerOutput
+    | ConsumerLeft
+    | ConsumerEvent
     | StreamReconfigured
     | Confirmed
     | Open
@@ -160,6 +172,7 @@ class Proposal(Generic[R]):
 
     __slots__ = (
         "abandoned",
+        "at_once",
         "batches",
         "effects",
         "failure",
@@ -186,6 +199,8 @@ class Proposal(Generic[R]):
     ) -> None:
         self.records: list[R] = [] if records is None else records
         self.effects = effects
+        # Effects that do not wait for the records.
+        self.at_once: list[Effect] = []
         # Whether anybody waits for the records to be committed.
         self.is_awaited = is_awaited
         # Whether the effects wait until all entries before them are as durable as awaited ones,
@@ -245,6 +260,27 @@ class Proposal(Generic[R]):
         self.reply_subjects.append(subject)
         self.replies.append(payload)
         self.rests_on.append(rests_on)
+
+    def tell(self, consumer: str, event: Event) -> None:
+        """Add an event of a consumer."""
+        self.at_once.append(ConsumerEvent(consumer, event))
+
+    def confirm(self, reply_subjects: list[bytes]) -> None:
+        """Have acknowledgements answered when they are as durable as the messages of the stream."""
+        if not reply_subjects:
+            return
+        newest = self.effects[-1] if self.effects else None
+        if isinstance(newest, Confirmed):
+            newest.reply_subjects.extend(reply_subjects)
+        else:
+            self.effects += (Confirmed(reply_subjects),)
+        self.is_awaited = self.needs_entry = True
+
+    def hold_back(self) -> None:
+        """Have all effects wait for the records."""
+        self.effects = (*self.at_once, *self.effects)
+        self.at_once = []
+        self.is_awaited = True
 
     def refuse_after(self, sequence: int, refusal: bytes) -> None:
         """Replace the replies that rest on messages after a sequence by a refusal."""

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from headwater.base.columns import MessageColumns, StoredColumns
 from headwater.client.link import publisher
 from headwater.client.link.reads.ranges import Columns
-from headwater.jetstream.consumers import outbox
+from headwater.jetstream.consumers import effects
 from headwater.jetstream.streams.publishing.incoming import Incoming
 from headwater.store.log.message_log import Batch, MessageBatch
 from headwater.wire.batch import Publishes
@@ -23,7 +23,7 @@ TYPES: dict[str, Callable[[], MessageColumns]] = {
     "batch": lambda: Batch([b"s"], [b""], [b""], [1], [1]),
     "read": MessageBatch,
     "stored": StoredColumns,
-    "sent": lambda: outbox.Messages(b"to", [], [], [], []),
+    "sent": lambda: effects.Messages(b"to", [], [], [], []),
     "published": publisher.Messages.none,
     "chunk": Columns.empty,
 }

@@ -9,7 +9,7 @@ from headwater.base.sliced import SLICE_UNITS_MAX, Work, at_once
 from headwater.jetstream import error_codes
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.group import Group
-from headwater.jetstream.proposal import Proposal
+from headwater.jetstream.proposal import Confirmed, Proposal
 from headwater.jetstream.records import Purged, Record, Removed, Skipped
 from headwater.store.errors import StoreError
 
@@ -259,19 +259,26 @@ def test_an_entry_that_is_committed_already_is_applied_and_released_in_one_step(
     assert at.driver.released == [proposal, long]
 
 
-def test_records_that_no_one_waits_for_take_a_place_and_are_applied_at_once(at: Fixture) -> None:
+def test_a_step_takes_a_place_and_is_applied_at_once(at: Fixture) -> None:
     kept = at.propose(removal(1))
     at.group.advance(1)
     others = removal(2), removal(3)
-    at.group.apply_unawaited(others)
+    at.group.propose_step(Proposal([*others], is_awaited=False))
     assert at.machine.applied == [*kept.records, *others]
-    assert (at.group.applied, at.propose(removal(4)).index) == (2, 3)
+    assert at.driver.released == [kept]
+    step: Proposal[Record] = Proposal([removal(4)], effects=(Confirmed([b"to"]),))
+    at.group.propose_step(step)
+    assert at.driver.released == [kept, step]
+    assert (at.group.applied, at.propose(removal(5)).index) == (3, 4)
 
 
-def test_a_failure_of_records_that_no_one_waits_for_is_reported(at: Fixture) -> None:
+def test_a_failure_of_a_step_is_reported_and_released_with_it(at: Fixture) -> None:
     at.machine.error = StoreError("no disk")
-    at.group.apply_unawaited([removal(2)])
+    step: Proposal[Record] = Proposal([removal(2)], effects=(Confirmed([b"to"]),))
+    at.group.propose_step(step)
     assert at.driver.failures == [at.machine.error]
+    assert step.failure is at.machine.error
+    assert at.driver.released == [step]
 
 
 def test_a_failure_during_an_application_is_reported_and_released_with_it(at: Fixture) -> None:

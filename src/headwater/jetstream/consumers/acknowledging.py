@@ -12,9 +12,11 @@ from headwater.base.sliced import Work
 from headwater.jetstream.config.consumer_config import AckPolicy, ConsumerConfig
 from headwater.jetstream.consumers import acks
 from headwater.jetstream.consumers.acks import AckAddress
-from headwater.jetstream.consumers.outbox import AckSampled, Naked, Outbox, Terminated
+from headwater.jetstream.consumers.effects import AckSampled, Naked, Terminated
 from headwater.jetstream.consumers.records import Acked, Postponed
 from headwater.jetstream.consumers.state_machine import StateMachine
+from headwater.jetstream.proposal import Proposal
+from headwater.jetstream.records import Record
 from headwater.wire.headers import value_of
 
 _PERCENT: Final = 100
@@ -30,7 +32,7 @@ ACKED_AT_ONCE_MAX: Final = 16_384
 _UNITS_PER_ACK: Final = 3
 
 # Processes a pull request with this reply subject and body.
-PullNext: TypeAlias = Callable[[bytes, bytes, int, Outbox], object]
+PullNext: TypeAlias = Callable[[bytes, bytes, int, Proposal[Record]], object]
 
 
 @final
@@ -59,7 +61,7 @@ class Acknowledging:
         replies: Sequence[bytes | None],
         payloads: Sequence[bytes],
         now_ns: int,
-        out: Outbox,
+        out: Proposal[Record],
         pull: PullNext,
     ) -> None:
         """Process acknowledgements in order; `pull` serves those that ask for the next message."""
@@ -75,7 +77,7 @@ class Acknowledging:
         sequences: Sequence[int],
         replies: Sequence[bytes | None],
         now_ns: int,
-        out: Outbox,
+        out: Proposal[Record],
     ) -> None:
         """Process plain acknowledgements of a consumer that `is_simple`, as one record."""
         machine = self._machine
@@ -88,11 +90,13 @@ class Acknowledging:
             if known:
                 machine.record(Acked(machine.name, sorted(known), now_ns), out)
         if any(replies):
-            out.answered += [
-                reply
-                for sequence, reply in zip(sequences, replies, strict=True)
-                if reply is not None and self._is_delivered(sequence)
-            ]
+            out.confirm(
+                [
+                    reply
+                    for sequence, reply in zip(sequences, replies, strict=True)
+                    if reply is not None and self._is_delivered(sequence)
+                ]
+            )
 
     def _process(
         self,
@@ -100,7 +104,7 @@ class Acknowledging:
         reply: bytes | None,
         payload: bytes,
         now_ns: int,
-        out: Outbox,
+        out: Proposal[Record],
         pull: PullNext,
     ) -> None:
         is_answered = address.stream_sequence != 0
@@ -117,23 +121,24 @@ class Acknowledging:
             self._postpone(address.stream_sequence, now_ns, out)
         elif payload.startswith(acks.TERM):
             is_answered = self._ack(address, now_ns, out, is_sampled=False)
-            out.events.append(
-                Terminated(
-                    address.consumer_sequence,
-                    address.stream_sequence,
-                    address.deliveries,
-                    acks.term_reason(payload),
-                )
+            event = Terminated(
+                address.consumer_sequence,
+                address.stream_sequence,
+                address.deliveries,
+                acks.term_reason(payload),
             )
+            out.tell(self._machine.name, event)
         if is_answered and reply is not None:
-            out.answered.append(reply)
+            out.confirm([reply])
 
     def _is_delivered(self, sequence: int) -> bool:
         """Whether the message with this sequence can have been delivered."""
         machine = self._machine
         return 0 <= sequence < machine.position.cursor.sequence or machine.config.flow_control
 
-    def _ack(self, address: AckAddress, now_ns: int, out: Outbox, is_sampled: bool) -> bool:
+    def _ack(
+        self, address: AckAddress, now_ns: int, out: Proposal[Record], is_sampled: bool
+    ) -> bool:
         """Acknowledge a message, or all up to it. Returns whether to confirm that."""
         machine = self._machine
         state, sequence = machine.state, address.stream_sequence
@@ -149,7 +154,7 @@ class Acknowledging:
         return True
 
     def ack_all(
-        self, consumer_sequence: int, stream_sequence: int, now_ns: int, out: Outbox
+        self, consumer_sequence: int, stream_sequence: int, now_ns: int, out: Proposal[Record]
     ) -> None:
         """Acknowledge all messages up to one."""
         machine = self._machine
@@ -172,7 +177,7 @@ class Acknowledging:
         addresses: Sequence[AckAddress],
         payloads: Sequence[bytes],
         now_ns: int,
-        out: Outbox,
+        out: Proposal[Record],
     ) -> Work[None]:
         """Acknowledge most messages that acknowledgements stand for, some at a time, so that
         `process_all` finds few left. Each part is what an acknowledgement of its last message
@@ -192,7 +197,7 @@ class Acknowledging:
                 self.ack_all(state.pending[part[-1]], part[-1], now_ns, out)
                 yield _UNITS_PER_ACK * len(part)
 
-    def confirm(self, header: bytes, now_ns: int, out: Outbox) -> None:
+    def confirm(self, header: bytes, now_ns: int, out: Proposal[Record]) -> None:
         """Acknowledge up to the sequences in the header of a flow control confirmation."""
         state = self._machine.state
         stream_sequence = _number_in(header, _LAST_STREAM)
@@ -200,18 +205,17 @@ class Acknowledging:
         if consumer_sequence > state.floor_consumer and stream_sequence > state.floor_stream:
             self.ack_all(consumer_sequence, stream_sequence, now_ns, out)
 
-    def _sample(self, address: AckAddress, now_ns: int, out: Outbox) -> None:
+    def _sample(self, address: AckAddress, now_ns: int, out: Proposal[Record]) -> None:
         percent = self._sample_percent
         machine = self._machine
         if percent <= 0 or (percent < _PERCENT and self._entropy.below(_PERCENT) > percent):
             return
         sequence = address.stream_sequence
         delay_ns = now_ns - machine.state.sent_ns[sequence]
-        out.events.append(
-            AckSampled(address.consumer_sequence, sequence, delay_ns, address.deliveries)
-        )
+        event = AckSampled(address.consumer_sequence, sequence, delay_ns, address.deliveries)
+        out.tell(machine.name, event)
 
-    def _nak(self, address: AckAddress, payload: bytes, now_ns: int, out: Outbox) -> None:
+    def _nak(self, address: AckAddress, payload: bytes, now_ns: int, out: Proposal[Record]) -> None:
         """Send a message again, at once or after the delay that the payload asks for."""
         machine = self._machine
         state, sequence = machine.state, address.stream_sequence
@@ -220,7 +224,8 @@ class Acknowledging:
         )
         if not is_in_range or sequence not in state.pending:
             return
-        out.events.append(Naked(address.consumer_sequence, sequence, address.deliveries))
+        event = Naked(address.consumer_sequence, sequence, address.deliveries)
+        out.tell(machine.name, event)
         delay_ns = acks.nak_delay_ns(payload)
         if delay_ns is None:
             machine.make_ready([sequence])
@@ -231,7 +236,7 @@ class Acknowledging:
         sent_ns = now_ns + max(delay_ns, 0) - machine.config.ack_wait
         self._postpone(sequence, sent_ns, out)
 
-    def _postpone(self, sequence: int, sent_ns: int, out: Outbox) -> None:
+    def _postpone(self, sequence: int, sent_ns: int, out: Proposal[Record]) -> None:
         machine = self._machine
         if sequence in machine.state.pending:
             machine.record(Postponed(machine.name, [sequence], [sent_ns]), out)

@@ -7,8 +7,7 @@ from headwater.go.times import ZERO_TIME_TEXT
 from headwater.jetstream.advisories import SUBJECT_PREFIX, TYPE_PREFIX, Advisory, Heading
 from headwater.jetstream.api.cluster_documents import PeerInfo
 from headwater.jetstream.config.stream_config import Text
-from headwater.jetstream.consumers.machine import Consumer
-from headwater.jetstream.consumers.outbox import (
+from headwater.jetstream.consumers.effects import (
     AckSampled,
     ClientPinned,
     DeliveriesExceeded,
@@ -17,6 +16,7 @@ from headwater.jetstream.consumers.outbox import (
     PauseEnded,
     Terminated,
 )
+from headwater.jetstream.consumers.machine import Consumer
 
 METRIC_SUBJECT: Final = "$JS.EVENT.METRIC.CONSUMER.ACK"
 

@@ -24,7 +24,6 @@ from headwater.jetstream.consumers import codec, images, losses
 from headwater.jetstream.consumers.changes_ahead import ChangesAhead
 from headwater.jetstream.consumers.images import ConsumerImage
 from headwater.jetstream.consumers.machine import Consumer
-from headwater.jetstream.consumers.outbox import Event
 from headwater.jetstream.consumers.records import (
     CONSUMER_RECORDS,
     STEP_RECORDS,
@@ -41,6 +40,7 @@ from headwater.jetstream.consumers.records import (
 from headwater.jetstream.consumers.retention import InterestCounts
 from headwater.jetstream.consumers.state_machine import AT_ONCE, LATER, CommitTime
 from headwater.jetstream.errors import ApiError
+from headwater.jetstream.proposal import ConsumerEvent, ConsumerServed, Effect
 from headwater.jetstream.records import Record
 from headwater.jetstream.streams.host import Host
 from headwater.jetstream.streams.view import StreamView
@@ -90,7 +90,7 @@ class Consumers:
         # Returns the present content of the entries that the stream itself has added.
         self.other_entries: Callable[[], list[tuple[int, bytes]]] = list
         # Events of consumers whose messages left the stream, for the advisories about them.
-        self.events: list[tuple[Consumer, Event]] = []
+        self.events: list[ConsumerEvent] = []
         # Consumers that may have messages to deliver since messages left the stream, or since a
         # delivery was undone, in order.
         self._freed: dict[str, Consumer] = {}
@@ -518,7 +518,7 @@ class Consumers:
         record, events = losses.after_removal(consumer.name, consumer.state, sequences, has)
         if record is not None:
             self._record_removal(consumer, record)
-            self.events += [(consumer, event) for event in events]
+            self.events += [ConsumerEvent(consumer.name, event) for event in events]
 
     def purging(self, pattern: bytes, now_ns: int) -> Work[None]:
         """Follow a purge of some subjects or of the messages before a sequence.
@@ -559,12 +559,11 @@ class Consumers:
         """Whether there are events to tell, or consumers that may have room for other messages."""
         return bool(self.events or self._freed)
 
-    def take_freed(self) -> list[Consumer]:
-        """Remove and return the consumers that may have room for other messages now."""
-        if not self._freed:
-            return []
+    def take_news(self) -> list[Effect]:
+        """Remove and return the events, and the consumers that may have room for other messages."""
+        events, self.events = self.events, []
         freed, self._freed = self._freed, {}
-        return [*freed.values()]
+        return [*events, *map(ConsumerServed, freed)]
 
     def forget_news(self) -> None:
         """Forget events, consumers with room and deleted consumers: no client is told of them."""

@@ -12,11 +12,10 @@ from collections.abc import Sequence
 from typing import Final, final
 
 from headwater.jetstream.config.consumer_config import ConsumerConfig, PriorityPolicy
-from headwater.jetstream.consumers.outbox import (
+from headwater.jetstream.consumers.effects import (
     REMOVED_REASON,
     DeliveriesExceeded,
     Messages,
-    Outbox,
     Terminated,
 )
 from headwater.jetstream.consumers.pace import Pace, pace_of
@@ -25,6 +24,8 @@ from headwater.jetstream.consumers.push import Push
 from headwater.jetstream.consumers.records import Acked, Delivered, Exhausted
 from headwater.jetstream.consumers.replies import Replies
 from headwater.jetstream.consumers.state_machine import StateMachine
+from headwater.jetstream.proposal import Proposal
+from headwater.jetstream.records import Record
 from headwater.jetstream.streams.view import StreamView
 from headwater.store.errors import DamagedMessageError
 from headwater.store.log.message_log import MessageBatch, StoredMessage
@@ -98,7 +99,7 @@ class Delivery:
         self.paused_until_ns = config.pause_until_ns or 0
         self._pace = pace_of(config, burst_bytes, self._stream.visible_sequence)
 
-    def run(self, now_ns: int, out: Outbox) -> bool:
+    def run(self, now_ns: int, out: Proposal[Record]) -> bool:
         """Send the messages that can be sent, to receivers that wait for some.
 
         Returns whether more may be left.
@@ -138,7 +139,7 @@ class Delivery:
 
     # --- redeliveries --------------------------------------------------------------------------
 
-    def _send_again(self, now_ns: int, out: Outbox) -> int:
+    def _send_again(self, now_ns: int, out: Proposal[Record]) -> int:
         """Send messages of the queue of redeliveries. Returns their number."""
         machine = self._machine
         count = 0
@@ -153,7 +154,7 @@ class Delivery:
         return count
 
     def _send_some_again(
-        self, sequences: list[int], now_ns: int, out: Outbox
+        self, sequences: list[int], now_ns: int, out: Proposal[Record]
     ) -> tuple[list[int], bool]:
         """Send messages of the queue of redeliveries.
 
@@ -166,7 +167,7 @@ class Delivery:
                 return again, False
             deliveries = machine.deliveries_of(sequence)
             if 0 < machine.config.max_deliver <= deliveries:
-                out.events.append(DeliveriesExceeded(sequence, deliveries))
+                out.tell(machine.name, DeliveriesExceeded(sequence, deliveries))
                 machine.record(Exhausted(machine.name, [sequence]), out)
                 continue
             try:
@@ -178,7 +179,8 @@ class Delivery:
                 return again, True
             if message is None:
                 pending = machine.state.pending[sequence]
-                out.events.append(Terminated(pending, sequence, deliveries, REMOVED_REASON))
+                event = Terminated(pending, sequence, deliveries, REMOVED_REASON)
+                out.tell(machine.name, event)
                 machine.record(Acked(machine.name, [sequence], now_ns), out)
                 continue
             if not self._send_one(message, deliveries + 1, len(again), now_ns, out):
@@ -193,7 +195,7 @@ class Delivery:
 
     # --- new messages --------------------------------------------------------------------------
 
-    def _send_new(self, now_ns: int, out: Outbox) -> bool:
+    def _send_new(self, now_ns: int, out: Proposal[Record]) -> bool:
         """Send messages for the first time. Returns whether there are more."""
         machine = self._machine
         count = self._wanted()
@@ -233,7 +235,9 @@ class Delivery:
             return self._pulls.wanted
         return TURN_MESSAGES_MAX if self._push is not None and self._push.is_open else 0
 
-    def _send_all(self, found: MessageBatch, pending: int, now_ns: int, out: Outbox) -> int:
+    def _send_all(
+        self, found: MessageBatch, pending: int, now_ns: int, out: Proposal[Record]
+    ) -> int:
         """Send as many of the messages as possible. Returns their number."""
         machine = self._machine
         config = machine.config
@@ -258,15 +262,15 @@ class Delivery:
         return len(found)
 
     def _send_lists(
-        self, receivers: list[bytes], found: MessageBatch, pending: int, out: Outbox
+        self, receivers: list[bytes], found: MessageBatch, pending: int, out: Proposal[Record]
     ) -> None:
         """Send one message to each receiver; a receiver may stand in the list several times."""
         count = len(receivers)
         replies = self._replies(found, count, pending)
         if receivers.count(receivers[0]) == count:
-            out.sends.append(_part(receivers[0], found, replies, 0, count))
+            out.at_once.append(_part(receivers[0], found, replies, 0, count))
             return
-        out.sends += [
+        out.at_once += [
             Messages(to, [subject], [reply], [header], [payload])
             for to, subject, reply, header, payload in zip(
                 receivers, found.subjects, replies, found.headers, found.payloads, strict=False
@@ -274,13 +278,13 @@ class Delivery:
         ]
 
     def _push_all(
-        self, push: Push, found: MessageBatch, pending: int, now_ns: int, out: Outbox
+        self, push: Push, found: MessageBatch, pending: int, now_ns: int, out: Proposal[Record]
     ) -> int:
         """Push as many messages as the flow window admits. Returns their number."""
         replies: Sequence[bytes] = self._pushed_replies(found, pending)
         flow = push.flow
         if flow is None:
-            out.sends.append(_part(push.subject, found, replies, 0, len(found)))
+            out.at_once.append(_part(push.subject, found, replies, 0, len(found)))
             push.sent(0, now_ns, out)
             return len(found)
         own = len(push.subject)
@@ -299,7 +303,7 @@ class Delivery:
         begin = 0
         while begin < len(sizes) and push.is_open:
             end = begin + flow.sent_all(sizes[begin:])
-            out.sends.append(_part(push.subject, found, replies, begin, end))
+            out.at_once.append(_part(push.subject, found, replies, begin, end))
             push.sent_now(now_ns)
             if flow.is_due:
                 push.ask(now_ns, out)
@@ -341,7 +345,7 @@ class Delivery:
         deliveries: int,
         sent_before: int,
         now_ns: int,
-        out: Outbox,
+        out: Proposal[Record],
         pending: int = -1,
     ) -> bool:
         """Send one message to the next receiver. Returns whether there was one.
@@ -377,7 +381,7 @@ class Delivery:
                 return False
             if self.is_pinning:
                 header = with_lines(header, _PIN_LINE % machine.state.pin_id.encode())
-            out.sends.append(
+            out.at_once.append(
                 Messages(request.reply, [message.subject], [reply], [header], [payload])
             )
             self._pulls.served(request, 1, now_ns, out)
@@ -385,7 +389,7 @@ class Delivery:
             push = self._push
             if push is None or not push.is_open:
                 return False
-            out.sends.append(
+            out.at_once.append(
                 Messages(push.subject, [message.subject], [reply], [header], [payload])
             )
             push.sent(size - len(message.subject) + len(push.subject), now_ns, out)

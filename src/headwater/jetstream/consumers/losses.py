@@ -7,7 +7,7 @@ are written to the journal and never proposed. `has` says whether the stream has
 from bisect import bisect_left
 from collections.abc import Callable
 
-from headwater.jetstream.consumers.outbox import REMOVED_REASON, Terminated
+from headwater.jetstream.consumers.effects import REMOVED_REASON, Terminated
 from headwater.jetstream.consumers.records import Dropped, Forgotten
 from headwater.jetstream.consumers.state import ConsumerState
 from headwater.store.log.message_log import PURGED_AT_A_TIME

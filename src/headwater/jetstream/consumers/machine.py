@@ -1,12 +1,13 @@
 """A consumer: its position in a stream, its deliveries and its timers.
 
-    pulls, interest, acks ─▶ Consumer ─▶ records (durable)  +  Outbox (messages, statuses, events)
+    pulls, interest, acks ─▶ Consumer ─▶ Proposal: records (durable), messages, statuses, events
 
 Durable state is in the state machine, which changes by records alone. A step of the consumer
-applies its records at once, ahead of the log, and hands them out to be committed
-(`Outbox.records`). The effects of a record on the stream begin when it is committed
-(`Consumers.apply`). State that ends with a connection or a process (waiting requests, interest,
-flow windows, pauses) is here and never recorded.
+applies its records at once, ahead of the log, and proposes them. The effects of a record on the
+stream begin when it is committed (`Consumers.apply`). Messages and statuses leave at once, unless
+they rest on a pinned client that is not committed; acknowledgements are confirmed at the commit.
+State that ends with a connection or a process (waiting requests, interest, flow windows, pauses) is
+here and never recorded.
 
 A consumer knows no socket and no timer: its runner hands it steps with the time (`step`), and asks
 for the next timer (`next_due_ns`).
@@ -27,11 +28,7 @@ from headwater.jetstream.config.consumer_config import (
 )
 from headwater.jetstream.consumers.acknowledging import Acknowledging
 from headwater.jetstream.consumers.delivery import Delivery
-from headwater.jetstream.consumers.outbox import (
-    DeliveriesExceeded,
-    Outbox,
-    PauseEnded,
-)
+from headwater.jetstream.consumers.effects import DeliveriesExceeded, PauseEnded, Status
 from headwater.jetstream.consumers.pin import Pin
 from headwater.jetstream.consumers.priority import gate_of
 from headwater.jetstream.consumers.pull import (
@@ -59,6 +56,8 @@ from headwater.jetstream.consumers.steps import (
     Step,
     Timer,
 )
+from headwater.jetstream.proposal import ConsumerLeft, Proposal
+from headwater.jetstream.records import Record
 from headwater.jetstream.streams.host import Host
 from headwater.jetstream.streams.view import StreamView
 from headwater.store.log.message_log import StoreError
@@ -157,19 +156,24 @@ class Consumer:
 
     # --- steps ---------------------------------------------------------------------------------
 
-    def step(self, step: Step, now_ns: int) -> Outbox:
-        """Take a step. The output has the records to commit, and the messages that come of it."""
-        out = Outbox()
+    def step(self, step: Step, now_ns: int) -> Proposal[Record]:
+        """Take a step. The proposal has the records, and all that is sent because of the step."""
+        out: Proposal[Record] = Proposal(is_awaited=False)
+        is_left = False
         try:
-            out.more = self._take_step(step, now_ns, out)
+            is_left = self._take_step(step, now_ns, out)
         except StoreError as error:
             # The records made before stand, and the log is offline by now.
-            out.failure = str(error)
-        if self.delivery.is_pinning:
-            out.waits = any(isinstance(record, Pinned) for record, _, _ in self.machine.ahead)
+            out.failure = error
+        if self.delivery.is_pinning and any(
+            isinstance(record, Pinned) for record, _, _ in self.machine.ahead
+        ):
+            out.hold_back()
+        if is_left:
+            out.at_once.append(ConsumerLeft(self.name))
         return out
 
-    def _take_step(self, step: Step, now_ns: int, out: Outbox) -> bool:
+    def _take_step(self, step: Step, now_ns: int, out: Proposal[Record]) -> bool:
         if isinstance(step, Deliver):
             return self.deliver(now_ns, out)
         if isinstance(step, PlainAcks):
@@ -196,14 +200,14 @@ class Consumer:
 
     # --- receivers -----------------------------------------------------------------------------
 
-    def pull(self, reply: bytes, body: bytes, now_ns: int, out: Outbox) -> bool:
+    def pull(self, reply: bytes, body: bytes, now_ns: int, out: Proposal[Record]) -> bool:
         """Process a pull request. Returns what `deliver` returns, as do the methods below."""
         return self.let_wait(reply, body, now_ns, out) and self.deliver(now_ns, out)
 
-    def let_wait(self, reply: bytes, body: bytes, now_ns: int, out: Outbox) -> bool:
+    def let_wait(self, reply: bytes, body: bytes, now_ns: int, out: Proposal[Record]) -> bool:
         """Add a pull request to the queue without delivering. Returns whether the request waits."""
         if self.pulls is None:
-            out.status(reply, PUSH_BASED)
+            out.at_once.append(Status(reply, PUSH_BASED))
             return False
         try:
             request = self._bodies.request(reply, body, now_ns)
@@ -213,18 +217,20 @@ class Consumer:
             self.pulls.add(request, available, now_ns, out)
         except PullRefusedError as refusal:
             if refusal.header:
-                out.status(reply, refusal.header)
+                out.at_once.append(Status(reply, refusal.header))
             return False
         return True
 
-    def _set_interest(self, is_there: bool, now_ns: int, out: Outbox) -> bool:
+    def _set_interest(self, is_there: bool, now_ns: int, out: Proposal[Record]) -> bool:
         """Note whether a subscription matches the deliver subject."""
         if self.push is None:
             return False
         self.push.set_active(is_there, now_ns)
         return self.deliver(now_ns, out)
 
-    def _confirm_flow(self, subject: bytes, header: bytes, now_ns: int, out: Outbox) -> bool:
+    def _confirm_flow(
+        self, subject: bytes, header: bytes, now_ns: int, out: Proposal[Record]
+    ) -> bool:
         """Process the answer to a flow control request, whose header may acknowledge messages."""
         flow = None if self.push is None else self.push.flow
         if flow is None or not flow.confirm(subject, now_ns):
@@ -257,7 +263,7 @@ class Consumer:
 
     # --- sending -------------------------------------------------------------------------------
 
-    def deliver(self, now_ns: int, out: Outbox) -> bool:
+    def deliver(self, now_ns: int, out: Proposal[Record]) -> bool:
         """Send the messages that can be sent. Returns whether more were left for the next turn."""
         return self.wants_messages and self.delivery.run(now_ns, out)
 
@@ -285,14 +291,14 @@ class Consumer:
         times_ns = (due_ns, pin_ns, pause_ns, held_ns, self._inactive_at_ns())
         return min((each for each in times_ns if each), default=0)
 
-    def _run_due(self, now_ns: int, out: Outbox) -> bool:
+    def _run_due(self, now_ns: int, out: Proposal[Record]) -> bool:
         """Run the timers that have fired. Returns whether messages were left for the next turn."""
         self._expire_deadlines(now_ns, out)
         if self.machine.pin_ends_ns and now_ns >= self.machine.pin_ends_ns:
             self._pin.unpin_silent(now_ns, out)
         if self._pause_ends_ns and now_ns >= self._pause_ends_ns:
             self._pause_ends_ns = 0
-            out.events.append(PauseEnded())
+            out.tell(self.name, PauseEnded())
         push = self.push
         more = self.deliver(now_ns, out)
         pulls = self.pulls
@@ -303,7 +309,7 @@ class Consumer:
             pulls.look_through(now_ns, is_at_end, out, self.delivery.heartbeat())
         if push is not None and push.heartbeat_ns and now_ns >= push.heartbeat_at_ns:
             if push.is_active:
-                out.status(push.subject, self.delivery.heartbeat())
+                out.at_once.append(Status(push.subject, self.delivery.heartbeat()))
                 if self._confirms_by_flow() and push.flow is not None and not push.flow.asked:
                     push.ask(now_ns, out)
             push.heartbeat_at_ns = now_ns + push.heartbeat_ns
@@ -312,7 +318,7 @@ class Consumer:
     def _confirms_by_flow(self) -> bool:
         return self.config.ack_policy is AckPolicy.FLOW_CONTROL and bool(self.state.pending)
 
-    def _expire_deadlines(self, now_ns: int, out: Outbox) -> None:
+    def _expire_deadlines(self, now_ns: int, out: Proposal[Record]) -> None:
         """Queue messages whose ack wait is over for another delivery, or give them up."""
         due = self.machine.deadlines.due(now_ns)
         limit = self.config.max_deliver
@@ -327,7 +333,7 @@ class Consumer:
             if 0 < limit <= deliveries:
                 exhausted.append(sequence)
                 if deliveries == limit:
-                    out.events.append(DeliveriesExceeded(sequence, deliveries))
+                    out.tell(self.name, DeliveriesExceeded(sequence, deliveries))
             else:
                 ready.append(sequence)
         if exhausted:
@@ -360,7 +366,7 @@ class Consumer:
         check_ns = max(self._active_ns, 0 if self.pulls is None else self.pulls.active_ns)
         return check_ns + threshold_ns + INACTIVE_GRACE_NS
 
-    def is_abandoned(self, now_ns: int, out: Outbox) -> bool:
+    def is_abandoned(self, now_ns: int, out: Proposal[Record]) -> bool:
         """Whether the consumer was inactive for longer than its threshold."""
         at_ns = self._inactive_at_ns()
         if not at_ns or now_ns < at_ns:
@@ -372,7 +378,7 @@ class Consumer:
                 return False
         return True
 
-    def end(self, is_deleted: bool, out: Outbox) -> None:
+    def end(self, is_deleted: bool, out: Proposal[Record]) -> None:
         """Answer all waiting requests, because the consumer is deleted or the server stops."""
         self.is_gone = True
         if self.pulls is not None:
@@ -381,7 +387,7 @@ class Consumer:
                 # The gate refers to the delivery, and so back to the requests.
                 self.pulls.gate = None
 
-    def rest(self, now_ns: int, out: Outbox) -> None:
+    def rest(self, now_ns: int, out: Proposal[Record]) -> None:
         """Cease to work, because another server leads the stream from now on."""
         if self.pulls is not None:
             self.pulls.leader_changed(out)

@@ -8,7 +8,6 @@ in the queue, see `PullQueue`.)
 from typing import Protocol, final
 
 from headwater.jetstream.config.consumer_config import ConsumerConfig, PriorityPolicy
-from headwater.jetstream.consumers.outbox import Outbox
 from headwater.jetstream.consumers.pin import Pin
 from headwater.jetstream.consumers.pull import (
     LATER,
@@ -19,6 +18,8 @@ from headwater.jetstream.consumers.pull import (
     PullRequest,
     Verdict,
 )
+from headwater.jetstream.proposal import Proposal
+from headwater.jetstream.records import Record
 
 _PIN_MISMATCH = b"NATS/1.0 423 Nats-Pin-Id mismatch\r\n\r\n"
 
@@ -49,7 +50,7 @@ class OverflowGate:
     def check(self, request: PullRequest, now_ns: int) -> None:
         """Accept every request."""
 
-    def judge(self, request: PullRequest, now_ns: int, out: Outbox) -> Verdict:
+    def judge(self, request: PullRequest, now_ns: int, out: Proposal[Record]) -> Verdict:
         """Serve a request without a threshold, or with one that is reached."""
         pending, ack_pending = request.min_pending, request.min_ack_pending
         if pending <= 0 and ack_pending <= 0:
@@ -58,7 +59,7 @@ class OverflowGate:
             return SERVE
         return SERVE if 0 < ack_pending <= self._load.unacknowledged else LATER
 
-    def unserved(self, request: PullRequest, out: Outbox) -> None:
+    def unserved(self, request: PullRequest, out: Proposal[Record]) -> None:
         """Do nothing: this gate keeps no state."""
 
 
@@ -82,7 +83,7 @@ class PinnedGate:
         elif request.pin_id:
             raise PullRefusedError(_PIN_MISMATCH)
 
-    def judge(self, request: PullRequest, now_ns: int, out: Outbox) -> Verdict:
+    def judge(self, request: PullRequest, now_ns: int, out: Proposal[Record]) -> Verdict:
         """Serve the pinned client; without one, pin the client of this request."""
         self._newly_pinned = None
         pin_id = self._pin.pin_id
@@ -97,7 +98,7 @@ class PinnedGate:
             return SERVE
         return WRONG if request.pin_id else LATER
 
-    def unserved(self, request: PullRequest, out: Outbox) -> None:
+    def unserved(self, request: PullRequest, out: Proposal[Record]) -> None:
         """Unpin a client that was pinned for a message which is too large for its request."""
         if request is self._newly_pinned:
             self._pin.unpin_unserved(out)

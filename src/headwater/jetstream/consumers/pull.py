@@ -19,8 +19,10 @@ import msgspec
 from headwater.go.durations import format_duration
 from headwater.go.json import OMIT_EMPTY, Duration, Int, Int64
 from headwater.jetstream.config.consumer_config import ConsumerConfig, PriorityPolicy
-from headwater.jetstream.consumers.outbox import Outbox
+from headwater.jetstream.consumers.effects import Status
 from headwater.jetstream.errors import ApiError
+from headwater.jetstream.proposal import Proposal
+from headwater.jetstream.records import Record
 from headwater.jetstream.request_bodies import read_single_request
 from headwater.wire.headers import status_block
 
@@ -206,11 +208,11 @@ class Gate(Protocol):
         """Check a request before it waits. Raises PullRefusedError."""
         ...
 
-    def judge(self, request: PullRequest, now_ns: int, out: Outbox) -> "Verdict":
+    def judge(self, request: PullRequest, now_ns: int, out: Proposal[Record]) -> "Verdict":
         """Decide about the first request in the queue."""
         ...
 
-    def unserved(self, request: PullRequest, out: Outbox) -> None:
+    def unserved(self, request: PullRequest, out: Proposal[Record]) -> None:
         """Take back what `judge` did for a request that was dropped without a message."""
         ...
 
@@ -276,7 +278,7 @@ class PullQueue:
         self.due_ns = 0
         self._looked_ns = 0
 
-    def add(self, request: PullRequest, available: int, now_ns: int, out: Outbox) -> None:
+    def add(self, request: PullRequest, available: int, now_ns: int, out: Proposal[Record]) -> None:
         """Add a request, while `available` messages could be delivered. Raises PullRefusedError."""
         if self.gate is not None:
             self.gate.check(request, now_ns)
@@ -316,7 +318,7 @@ class PullQueue:
             place -= 1
         waiting.insert(place, request)
 
-    def next(self, size: int, now_ns: int, out: Outbox) -> PullRequest | None:
+    def next(self, size: int, now_ns: int, out: Proposal[Record]) -> PullRequest | None:
         """The request that a message of this size goes to; None if there is no such request."""
         cycled = 0
         while self.waiting and cycled < len(self.waiting):
@@ -352,7 +354,7 @@ class PullQueue:
             return request
         return None
 
-    def share(self, count: int, now_ns: int, out: Outbox) -> list[bytes]:
+    def share(self, count: int, now_ns: int, out: Proposal[Record]) -> list[bytes]:
         """Serve the first requests with at most `count` messages. Returns their receivers.
 
         Returns an empty list, and serves none, if one of the requests needs a check of its own: it
@@ -378,7 +380,7 @@ class PullQueue:
             self.served(request, taken, now_ns, out)
         return replies
 
-    def served(self, request: PullRequest, count: int, now_ns: int, out: Outbox) -> None:
+    def served(self, request: PullRequest, count: int, now_ns: int, out: Proposal[Record]) -> None:
         """Count messages for the first request; the request ends or goes behind the others."""
         request.delivered += count
         self.active_ns = now_ns
@@ -397,10 +399,10 @@ class PullQueue:
         self._forget(self.waiting.popleft())
         request.left -= count
         if request.bytes_left > 0:
-            out.status(request.reply, request.status(_COMPLETED))
+            out.at_once.append(Status(request.reply, request.status(_COMPLETED)))
 
     def look_through(
-        self, now_ns: int, is_at_end: bool, out: Outbox, heartbeat: bytes = b""
+        self, now_ns: int, is_at_end: bool, out: Proposal[Record], heartbeat: bytes = b""
     ) -> None:
         """End requests that expired or have no subscriber, and send due heartbeats.
 
@@ -412,13 +414,13 @@ class PullQueue:
         due_ns = 0
         for request in self.waiting:
             if request.expires_ns and now_ns >= request.expires_ns:
-                out.status(request.reply, request.status(_TIMEOUT))
+                out.at_once.append(Status(request.reply, request.status(_TIMEOUT)))
             elif is_at_end and request.no_wait and (not request.expires_ns or request.delivered):
-                out.status(request.reply, NO_MESSAGES)
+                out.at_once.append(Status(request.reply, NO_MESSAGES))
             elif self._has_interest(request.reply):
                 kept.append(request)
                 if heartbeat and 0 < request.heartbeat_at_ns <= now_ns:
-                    out.status(request.reply, heartbeat)
+                    out.at_once.append(Status(request.reply, heartbeat))
                     request.heartbeat_at_ns = now_ns + request.heartbeat_ns
                 for time_ns in (request.expires_ns, request.heartbeat_at_ns):
                     if time_ns and (not due_ns or time_ns < due_ns):
@@ -440,22 +442,23 @@ class PullQueue:
         """The reply subjects of the requests that are served next."""
         return [request.reply for request in islice(self.waiting, LOOKED_AT_MAX)]
 
-    def end_all(self, is_deleted: bool, out: Outbox) -> None:
+    def end_all(self, is_deleted: bool, out: Proposal[Record]) -> None:
         """Answer and drop all requests: the consumer was deleted, or the server stops."""
         for request in self.waiting:
-            out.status(request.reply, _DELETED if is_deleted else request.status(_SHUTDOWN))
+            header = _DELETED if is_deleted else request.status(_SHUTDOWN)
+            out.at_once.append(Status(request.reply, header))
         self.waiting.clear()
         self.wanted = self.hurried = 0
 
-    def leader_changed(self, out: Outbox) -> None:
+    def leader_changed(self, out: Proposal[Record]) -> None:
         """Answer and drop all requests, because another server serves them from now on."""
         for request in self.waiting:
-            out.status(request.reply, _LEADER_CHANGED)
+            out.at_once.append(Status(request.reply, _LEADER_CHANGED))
         self.waiting.clear()
         self.wanted = self.hurried = 0
 
-    def _end(self, request: PullRequest, text: bytes, out: Outbox) -> None:
-        out.status(request.reply, request.status(text))
+    def _end(self, request: PullRequest, text: bytes, out: Proposal[Record]) -> None:
+        out.at_once.append(Status(request.reply, request.status(text)))
         self._drop_first()
 
     def _drop_first(self) -> None:

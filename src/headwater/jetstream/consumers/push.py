@@ -15,7 +15,9 @@ from typing import Final, final
 from headwater.base.clock import NS_PER_S
 from headwater.base.entropy import Entropy
 from headwater.jetstream.config.consumer_config import ConsumerConfig
-from headwater.jetstream.consumers.outbox import Outbox
+from headwater.jetstream.consumers.effects import Status
+from headwater.jetstream.proposal import Proposal
+from headwater.jetstream.records import Record
 
 FLOW_CONTROL: Final = b"NATS/1.0 100 FlowControl Request\r\n\r\n"
 FLOW_PREFIX: Final = b"$JS.FC."
@@ -182,13 +184,13 @@ class Push:
         if self.heartbeat_ns:
             self.heartbeat_at_ns = now_ns + self.heartbeat_ns
 
-    def sent(self, size: int, now_ns: int, out: Outbox) -> None:
+    def sent(self, size: int, now_ns: int, out: Proposal[Record]) -> None:
         """Count a message that was sent, and ask for a confirmation if one is due."""
         self.sent_now(now_ns)
         if self.flow is not None and self.flow.sent(size):
             self.ask(now_ns, out)
 
-    def ask(self, now_ns: int, out: Outbox) -> None:
+    def ask(self, now_ns: int, out: Proposal[Record]) -> None:
         """Ask the receiver to confirm the bytes it got."""
         if self.flow is not None:
-            out.status(self.subject, FLOW_CONTROL, self.flow.ask(now_ns))
+            out.at_once.append(Status(self.subject, FLOW_CONTROL, self.flow.ask(now_ns)))

@@ -1,8 +1,8 @@
 """The state machine of a consumer: the part of it that its records determine.
 
 Durable state changes by `apply` alone, from records alone. The state machine applies the records of
-a step at once, ahead of the log, and hands them out to be committed (`Outbox.records`); until they
-are, they can be undone, and the state machine is then what the log says. The position, the
+a step at once, ahead of the log, and adds them to the proposal of the step; until they are
+committed, they can be undone, and the state machine is then what the log says. The position, the
 deadlines and the queue of redeliveries follow from the state, and are undone with it.
 """
 
@@ -15,7 +15,6 @@ from headwater.base.invariants import check
 from headwater.base.sliced import Work, at_once
 from headwater.jetstream.config.consumer_config import AckPolicy, ConsumerConfig, PriorityPolicy
 from headwater.jetstream.config.stream_config import Retention
-from headwater.jetstream.consumers.outbox import Outbox
 from headwater.jetstream.consumers.position import Position
 from headwater.jetstream.consumers.records import (
     Acked,
@@ -29,6 +28,8 @@ from headwater.jetstream.consumers.records import (
 )
 from headwater.jetstream.consumers.redelivery import Deadlines
 from headwater.jetstream.consumers.state import ConsumerState, StateImage
+from headwater.jetstream.proposal import Proposal
+from headwater.jetstream.records import Record
 from headwater.jetstream.streams.view import StreamView
 from headwater.store.log.message_log import MessageLog
 
@@ -154,8 +155,8 @@ class StateMachine:
 
     # --- records of steps ----------------------------------------------------------------------
 
-    def record(self, record: ConsumerRecord, out: Outbox) -> None:
-        """Apply a record of this step ahead, and hand it out to be committed."""
+    def record(self, record: ConsumerRecord, out: Proposal[Record]) -> None:
+        """Apply a record of this step ahead, and propose it."""
         image = self.commit_time.image_before(self, record)
         self.ahead.append((record, self.apply(record), image))
         out.records.append(record)

@@ -40,8 +40,8 @@ from headwater.jetstream.consumers.advisories import (
     consumer_subject,
     pause_advisory,
 )
+from headwater.jetstream.consumers.effects import Event
 from headwater.jetstream.consumers.machine import Consumer
-from headwater.jetstream.consumers.outbox import Event
 from headwater.server.core.accounts import Account, Accounts
 from headwater.server.core.broker import Broker
 from headwater.server.identity import new_event_id

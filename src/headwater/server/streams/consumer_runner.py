@@ -1,11 +1,10 @@
 """Consumers at work: joined to the broker, the clock, and the journal of their stream.
 
-    pull, ack, interest, publish, timer ─▶ Step ─▶ Consumer ─▶ Outbox ─┬─▶ broker
-                                                                       └─▶ records ─▶ proposal
+    pull, ack, interest, publish, timer ─▶ Step ─▶ Consumer ─▶ Proposal ─▶ StreamRunner
 
-Every step of a consumer takes the same way: the consumer takes it, its records are proposed to the
-log of the stream, and its output leaves. A consumer sends a bounded part of what it has per turn,
-and only as fast as its receivers read.
+Every step of a consumer takes the same way: the consumer takes it, and proposes its records and its
+effects, which the runner of the stream carries out. A consumer sends a bounded part of what it has
+per turn, and only as fast as its receivers read.
 """
 
 from collections.abc import Callable, Iterable
@@ -13,10 +12,8 @@ from functools import partial
 from typing import Final, Protocol, final
 
 from headwater.base.sliced import Work
-from headwater.jetstream.advisories import Action
 from headwater.jetstream.consumers.acks import AckAddress
 from headwater.jetstream.consumers.machine import Consumer
-from headwater.jetstream.consumers.outbox import Messages, Outbox
 from headwater.jetstream.consumers.records import ConsumerDeleted
 from headwater.jetstream.consumers.steps import (
     DELIVER,
@@ -29,15 +26,7 @@ from headwater.jetstream.consumers.steps import (
     Step,
     Timer,
 )
-from headwater.jetstream.proposal import (
-    ConsumerClosed,
-    ConsumerOutput,
-    ConsumerReconfigured,
-    ConsumerServed,
-    ConsumerUnpinned,
-    Effect,
-    Proposal,
-)
+from headwater.jetstream.proposal import ConsumerClosed, Proposal
 from headwater.jetstream.records import Record
 from headwater.jetstream.streams.stream import Stream
 from headwater.runtime.environment import Scheduler
@@ -46,7 +35,6 @@ from headwater.server.core.broker import Broker
 from headwater.server.core.client import Client
 from headwater.server.core.holding import Waiting
 from headwater.server.core.out_buffers import UNREAD_LOOK_S
-from headwater.server.streams.advisories import Advisories
 from headwater.server.streams.due_times import DueTimes
 from headwater.server.streams.requests import Request, refuse_nothing
 from headwater.store.log.message_log import DiskFullError, OfflineError, StoreError
@@ -75,12 +63,9 @@ class StreamQueue(Protocol):
         """Put records into the log, and carry out the effects when they are committed."""
         ...
 
-    def propose_unawaited(self, records: list[Record]) -> None:
-        """Put records of consumers into the log, which no one waits for."""
-        ...
-
-    def confirm(self, reply_subjects: list[bytes]) -> None:
-        """Answer acknowledgements when they are as durable as the messages of the stream."""
+    def propose_step(self, proposal: Proposal[Record]) -> None:
+        """Put the records of a step into the log, and carry out its effects: those that need not
+        wait at once, the others when the records are committed."""
         ...
 
 
@@ -90,7 +75,6 @@ class ConsumerRunner:
 
     __slots__ = (
         "_account",
-        "_advisories",
         "_asked",
         "_broker",
         "_failed",
@@ -115,7 +99,6 @@ class ConsumerRunner:
         account: Account,
         stream: Stream,
         broker: Broker,
-        advisories: Advisories,
         scheduler: Scheduler,
         timers: DueTimes[Consumer],
         now_ns: Callable[[], int],
@@ -125,7 +108,6 @@ class ConsumerRunner:
         self._account = account
         self._stream = stream
         self._broker = broker
-        self._advisories = advisories
         self._scheduler = scheduler
         self._timers = timers
         self._now_ns = now_ns
@@ -134,7 +116,7 @@ class ConsumerRunner:
         # Consumers that have more to send: in the next turn, or when their receivers have read.
         self._going_on: set[Consumer] = set()
         # Empty: the refusals of the next pull.
-        self._refusals = Outbox()
+        self._refusals: Proposal[Record] = Proposal(is_awaited=False)
         # Consumers that clients have asked for messages in this turn.
         self._asked: dict[Consumer, None] = {}
         self._is_flush_planned = False
@@ -201,42 +183,16 @@ class ConsumerRunner:
             self._go_on(consumer)
         self._plan_timer(consumer)
 
-    def open(self, name: str) -> None:
-        """Start a consumer that was created, and send the advisories about it."""
-        consumer = self.find(name)
-        if consumer is None:
-            return
-        self.begin(consumer)
-        self._advisories.consumer_action(self._account, consumer, Action.CREATE)
-        if consumer.is_paused(self._now_ns()):
-            self._advisories.consumer_paused(self._account, consumer, True)
-
-    def close(self, name: str) -> None:
-        """End a consumer that was deleted, and send the advisory about it."""
+    def close(self, name: str) -> Consumer | None:
+        """End a consumer that was deleted, and return it."""
         consumer = self._stream.consumers.closed.pop(name, None)
         if consumer is not None:
             self.end(consumer)
             self._plan_flush()
-            self._advisories.consumer_action(self._account, consumer, Action.DELETE)
+        return consumer
 
-    def follow(self, effect: Effect) -> None:
-        """Follow a change of a consumer that was there before."""
-        if isinstance(effect, ConsumerClosed):
-            self.close(effect.name)
-        elif isinstance(effect, ConsumerReconfigured):
-            self.follow_change(effect.name, effect.old_subject, effect.is_pause_changed)
-        elif isinstance(effect, ConsumerServed):
-            self.serve(effect.name)
-        elif isinstance(effect, ConsumerUnpinned):
-            self.unpin(effect.name)
-        elif isinstance(effect, ConsumerOutput):
-            self.send_output(effect.name, effect.output)
-
-    def follow_change(self, name: str, old_subject: bytes, is_pause_changed: bool) -> None:
-        """Follow a consumer that has another configuration now."""
-        consumer = self.find(name)
-        if consumer is None:
-            return
+    def follow_change(self, consumer: Consumer, old_subject: bytes) -> None:
+        """Have a consumer work by another configuration; it pushed to `old_subject` before."""
         push, now_ns = consumer.push, self._now_ns()
         consumer.start(now_ns)
         if push is None:
@@ -246,19 +202,16 @@ class ConsumerRunner:
                 self._account.unwatch(old_subject, consumer)
                 self._watch(consumer)
             self._take_step(consumer, Interest(self._is_bound(consumer)), now_ns)
-        if is_pause_changed:
-            is_paused = consumer.is_paused(now_ns)
-            self._advisories.consumer_paused(self._account, consumer, is_paused)
 
     def end(self, consumer: Consumer, is_deleted: bool = True) -> None:
         """End a consumer that is deleted, or whose server stops, and answer its waiting pulls."""
-        out = Outbox()
+        out: Proposal[Record] = Proposal(is_awaited=False)
         consumer.end(is_deleted, out)
         if consumer.push is not None:
             self._account.unwatch(consumer.push.subject, consumer)
         self._plan_timer(consumer)
         self._going_on.discard(consumer)
-        self._carry_out(consumer, out)
+        self._queue.propose_step(out)
 
     def end_all(self, is_deleted: bool) -> None:
         """End all consumers, because the stream is deleted or the server stops."""
@@ -270,7 +223,7 @@ class ConsumerRunner:
     def rest_all(self) -> None:
         """Have all consumers cease to work, because another server leads the stream."""
         now_ns = self._now_ns()
-        out = Outbox()
+        out: Proposal[Record] = Proposal(is_awaited=False)
         for consumer in self._stream.consumers:
             consumer.rest(now_ns, out)
             if consumer.push is not None:
@@ -282,7 +235,7 @@ class ConsumerRunner:
         self._held_sends.clear()
         self._held_interest.clear()
         self._stream.consumers.forget_news()
-        self._send(out)
+        self._queue.propose_step(out)
 
     def break_cycles(self) -> None:
         """Drop the references to the runner of a deleted stream."""
@@ -296,9 +249,9 @@ class ConsumerRunner:
             if not self._asked:
                 self._broker.turn.call_when_decided(self._serve_asked)
             self._asked[consumer] = None
-        if out.sends:
-            self._refusals = Outbox()
-            self._carry_out(consumer, out)
+        if out.at_once:
+            self._refusals = Proposal(is_awaited=False)
+            self._propose(consumer, out)
 
     def _serve_asked(self) -> None:
         asked = self._asked
@@ -329,7 +282,7 @@ class ConsumerRunner:
         """
         if consumer.is_gone:
             return
-        out = Outbox()
+        out: Proposal[Record] = Proposal()
         for units in consumer.acks.acking_ahead(step.addresses, step.payloads, now_ns, out):
             # The step goes on with `out`, and no record may join a proposal that is in the log.
             records, out.records = out.records, []
@@ -366,8 +319,6 @@ class ConsumerRunner:
         """Deliver messages that became visible to the consumers that wait for them."""
         for consumer in self._stream.consumers.waiting_for(subjects):
             self.deliver(consumer)
-        if self._stream.consumers.has_news:
-            self.tell_events()
 
     def deliver(self, consumer: Consumer) -> None:
         """Let a consumer send its messages."""
@@ -383,9 +334,9 @@ class ConsumerRunner:
             return
         if consumer.is_gone:
             return
-        out = Outbox()
+        out: Proposal[Record] = Proposal(is_awaited=False)
         if consumer.is_abandoned(now_ns, out):
-            self._carry_out(consumer, out)
+            self._propose(consumer, out)
             self._queue.request(Request(partial(self._deciding_removal, consumer), refuse_nothing))
             return
         self._take_step(consumer, TIMER, now_ns)
@@ -458,67 +409,28 @@ class ConsumerRunner:
         )
         if may_be_unread and consumer.wants_messages and self._is_unread(consumer):
             self._go_on(consumer)
-        out = consumer.step(step, now_ns)
-        if out.failure:
-            self._failed(out.failure)
-        self._carry_out(consumer, out)
-        if out.more:
-            self._go_on(consumer)
+        proposal = consumer.step(step, now_ns)
+        if proposal.failure is not None:
+            self._failed(str(proposal.failure))
+        self._propose(consumer, proposal)
 
-    def _carry_out(self, consumer: Consumer, out: Outbox) -> None:
-        """Propose the records of a step, and have its output leave, now or with the records."""
+    def _propose(self, consumer: Consumer, proposal: Proposal[Record]) -> None:
+        """Propose the records and effects of a step, and plan the work that follows from it."""
+        self._queue.propose_step(proposal)
         consumers = self._stream.consumers
-        if out.waits:
-            self._queue.propose(Proposal(out.records, (ConsumerOutput(consumer.name, out),)))
-        else:
-            if out.sends:
-                self._send(out)
-            if out.records:
-                self._queue.propose_unawaited(out.records)
-            if out.answered or out.events or consumers.has_news:
-                self._conclude(consumer, out)
-        if out.records and not self._is_flush_planned and consumers.has_unwritten:
+        if proposal.records and not self._is_flush_planned and consumers.has_unwritten:
             self._plan_flush()
         if not consumer.is_gone:
             consumers.note_waiting(consumer)
             self._plan_timer(consumer)
 
-    def send_output(self, name: str, out: Outbox) -> None:
-        """Send the output of a step that has waited for its records."""
-        consumer = self.find(name)
-        if consumer is not None:
-            self._send(out)
-            self._conclude(consumer, out)
-
-    def _send(self, out: Outbox) -> None:
-        broker, account = self._broker, self._account
-        for send in out.sends:
-            if isinstance(send, Messages):
-                broker.send_messages(
-                    account, send.subjects, send.replies, send.headers, send.payloads, send.to
-                )
-            else:
-                broker.send(account, send.to, send.reply, b"", send.header)
-
-    def _conclude(self, consumer: Consumer, out: Outbox) -> None:
-        """Confirm acknowledgements, which waits for their records, and tell of the step."""
-        if out.answered:
-            self._queue.confirm(out.answered)
-        for event in out.events:
-            self._advisories.consumer_event(self._account, consumer, event)
-        self.tell_events()
-
     # --- sending -------------------------------------------------------------------------------
 
-    def tell_events(self) -> None:
-        """Publish the events of consumers that lost messages, and let consumers send more."""
-        consumers = self._stream.consumers
-        if consumers.events:
-            events, consumers.events = consumers.events, []
-            for consumer, event in events:
-                self._advisories.consumer_event(self._account, consumer, event)
-        for consumer in consumers.take_freed():
-            self.deliver(consumer)
+    def go_on(self, name: str) -> None:
+        """Have a consumer send the messages that it has left for the next turn."""
+        consumer = self.find(name)
+        if consumer is not None:
+            self._go_on(consumer)
 
     def _go_on(self, consumer: Consumer) -> None:
         """Have a consumer send more messages in the next turn, and none before."""

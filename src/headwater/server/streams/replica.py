@@ -531,7 +531,7 @@ class StreamReplica:
         is_mirror = self.stream.config.mirror is not None
         if self.stream.look_ahead.next_sequence <= self._passes_over and not is_mirror:
             passed = Skipped(self._passes_over, b"", b"", self._runners.now_ns())
-            runner.propose_unawaited([passed])
+            runner.propose(Proposal([passed], is_awaited=False))
 
     def end_leading(self) -> None:
         """Follow from now on."""

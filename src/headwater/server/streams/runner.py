@@ -14,7 +14,8 @@ change.
 
 from collections import deque
 from collections.abc import Callable
-from typing import Final, Protocol, TypeAlias, final
+from functools import partial
+from typing import Protocol, TypeAlias, final
 
 from headwater.base.sliced import Sliced, Work
 from headwater.jetstream import error_codes
@@ -26,12 +27,8 @@ from headwater.jetstream.errors import ApiError
 from headwater.jetstream.group import Group
 from headwater.jetstream.proposal import (
     Answered,
-    Confirmed,
-    ConsumerOpened,
-    Effect,
     Outcome,
     Proposal,
-    StreamReconfigured,
 )
 from headwater.jetstream.records import Configured, Published, Purged, Record, Removed, Skipped
 from headwater.jetstream.streams.look_ahead import IN_FLIGHT_MESSAGES_MAX
@@ -47,10 +44,9 @@ from headwater.server.streams.awaited_reads import AwaitedReads
 from headwater.server.streams.confirmation import SOLE
 from headwater.server.streams.consumer_runner import ConsumerRunner
 from headwater.server.streams.due_times import DueTimes
-from headwater.server.streams.election_listener import ElectionListener
+from headwater.server.streams.effects import NOT_AVAILABLE, UNKNOWN, Effects, Parts
 from headwater.server.streams.excess_refusals import ExcessRefusals
 from headwater.server.streams.leader_subscriptions import LeaderSubscriptions
-from headwater.server.streams.publish_replies import UNKNOWN, Parts, PublishReplies
 from headwater.server.streams.requests import Request, refuse_nothing
 from headwater.server.streams.storage.disk_watch import DiskWatch
 from headwater.store.errors import DiskFullError, OfflineError, StoreError
@@ -59,24 +55,16 @@ from headwater.store.store import SyncMode
 
 Step: TypeAlias = Incoming | Request
 
-# The answer to requests that may have an effect, or not.
-_NOT_AVAILABLE: Final = ApiError.of(error_codes.CLUSTER_NOT_AVAIL)
-
 
 class Runners(Parts, Protocol):
     """The parts of a server that its streams share."""
 
-    elections: ElectionListener
     scheduler: Scheduler
     slices: SliceTurns
     room_limits: RoomLimits
     consumer_timers: DueTimes[Consumer]
     ack_timers: AckTimers
     disk: DiskWatch
-
-    def now_ns(self) -> int:
-        """The time, as messages carry it."""
-        ...
 
     def log_warning(self, text: str) -> None:
         """Log a warning."""
@@ -105,12 +93,11 @@ class StreamRunner:
         "_committer",
         "_deciding",
         "_due",
+        "_effects",
         "_excess",
         "_group",
         "_is_deposed",
         "_is_working",
-        "_reconfigured",
-        "_replies",
         "_requests",
         "_room",
         "_runners",
@@ -138,7 +125,6 @@ class StreamRunner:
         self._runners = runners
         self.account = account
         self.stream = stream
-        self._reconfigured = reconfigured
         self._committer: Committer[Record] = quorum or runners.new_committer(self, mode)
         self._group: Group[Record, ApiError] = Group(stream, self, self._committer.committed)
         self._committer.prepare(stream.consumers)
@@ -148,7 +134,6 @@ class StreamRunner:
             account,
             stream,
             runners.broker,
-            runners.advisories,
             runners.scheduler,
             runners.consumer_timers,
             runners.now_ns,
@@ -172,7 +157,9 @@ class StreamRunner:
         # The request that is being decided in slices, and the rest of that work.
         self._deciding: tuple[Request, Sliced[Proposal[Record] | None]] | None = None
         self._excess = ExcessRefusals(runners, account, stream)
-        self._replies = PublishReplies(runners, account, stream)
+        self._effects = Effects(
+            runners, account, stream, self.consumers, partial(reconfigured, self)
+        )
         # The change of a consumer in flight: until it is applied, consumers take no step.
         self._changing: Proposal[Record] | None = None
         # Whether long work is under way in slices.
@@ -217,7 +204,7 @@ class StreamRunner:
                 return
         if not stream.log.is_writable:
             # A duplicate is refused too: the message that it repeats may never become durable.
-            self._replies.send(stream.publishing.refuse(incoming, self._failure()))
+            self._effects.reply(stream.publishing.refuse(incoming, self._failure()))
             return
         self.propose(stream.publishing.decide(incoming, self._runners.now_ns()), incoming)
 
@@ -346,14 +333,21 @@ class StreamRunner:
         if group:
             self._wait_for_group(proposal, incoming)
 
-    def propose_unawaited(self, records: list[Record]) -> None:
-        """Put records of consumers into the log, which no one waits for."""
+    def propose_step(self, proposal: Proposal[Record]) -> None:
+        """Put the records of a consumer's step into the log, and carry out its effects: those that
+        need not wait at once, the others when the committer agrees."""
+        if proposal.at_once:
+            self._effects.carry_out(proposal.at_once)
+        if not (proposal.records or proposal.effects):
+            return
         group = self._group
         is_alone = not (group.in_flight or group.applying)
         if is_alone and self._committer.commit_unawaited():
-            group.apply_unawaited(records)
+            group.propose_step(proposal)
         else:
-            self.propose(Proposal(records, is_awaited=False))
+            self.propose(proposal)
+        if self.stream.consumers.has_news:
+            self._follow_news()
 
     def _wait_for_group(self, proposal: Proposal[Record], incoming: Incoming | None) -> None:
         """Count the publishes of a proposal in flight, and go on with long work in slices."""
@@ -421,9 +415,11 @@ class StreamRunner:
             self.reads.advance(stream.visible_sequence)
         if proposal.records and stream.consumers.by_name:
             self._deliver(proposal)
-        self._replies.send(proposal)
+        self._effects.reply(proposal)
         if proposal.effects:
-            self._carry_out_effects(proposal)
+            if consumers.flush() is not None and proposal.failure is None:
+                proposal.failure = self._failure()
+            self._effects.release(proposal)
         if proposal.outcome is not None:
             self._conclude_copies(proposal, proposal.outcome)
         if stream.due.next_ns():
@@ -452,48 +448,12 @@ class StreamRunner:
         for record in proposal.records:
             if isinstance(record, Published):
                 self.consumers.published(record.batch.subjects)
+        self._follow_news()
+
+    def _follow_news(self) -> None:
+        """Tell of messages that consumers have lost, and let consumers send more."""
         if self.stream.consumers.has_news:
-            self.consumers.tell_events()
-
-    def _carry_out_effects(self, proposal: Proposal[Record]) -> None:
-        if self.consumers.flush() is not None and proposal.failure is None:
-            proposal.failure = self._failure()
-        for effect in proposal.effects:
-            if isinstance(effect, Answered):
-                if proposal.failure is not None:
-                    effect.refuse(proposal.failure)
-                else:
-                    effect.respond(proposal.removed)
-            elif isinstance(effect, Confirmed):
-                replies = effect.reply_subjects
-                self._runners.broker.send_replies(self.account, replies, [b""] * len(replies))
-            elif proposal.failure is None:
-                self._follow(effect)
-
-    def _announce_leader(self, name: str) -> None:
-        """Have the first leader of a consumer announced."""
-        consumer = self.consumers.find(name)
-        if consumer is not None:
-            self._runners.elections.consumer_led(self.account, consumer)
-
-    def _follow(self, effect: Effect) -> None:
-        """Have the server follow a change of the stream or of a consumer."""
-        consumers = self.consumers
-        if isinstance(effect, StreamReconfigured):
-            self._reconfigured(self, effect.old)
-        elif isinstance(effect, ConsumerOpened):
-            self._announce_leader(effect.name)
-            consumers.open(effect.name)
-        else:
-            consumers.follow(effect)
-
-    def confirm(self, reply_subjects: list[bytes]) -> None:
-        """Answer acknowledgements when they are as durable as the messages of the stream."""
-        if self.consumers.flush() is not None or self.stream.log.offline:
-            # They may never be. The client tries again, and gets an answer when there is room or
-            # after a restart.
-            return
-        self.propose(Proposal(effects=(Confirmed(reply_subjects),), needs_entry=True))
+            self._effects.carry_out(self.stream.consumers.take_news())
 
     def application_failed(self, record: Record, error: StoreError) -> bool:
         """Report that the disk failed while a record was applied. Returns whether the record holds.
@@ -651,7 +611,7 @@ class StreamRunner:
             self._group.go_on()
             self._advance()
         self.consumers.flush()
-        self.consumers.tell_events()
+        self._follow_news()
         self._runners.note_due(self)
         self._decide_waiting()
 
@@ -666,7 +626,7 @@ class StreamRunner:
         applying = self._group.give_up_application()
         if applying is not None and applying.has_messages:
             # Its messages are stored, also if the messages that they replace are not removed.
-            self._replies.send(applying)
+            self._effects.reply(applying)
             if applying.outcome is not None:
                 applying.outcome.refused(error)
         elif applying is not None:
@@ -706,9 +666,9 @@ class StreamRunner:
         # These are committed, and nobody knows when there is room for them.
         for proposal in (stalled := [*self._group.in_flight] if self._group.is_stalled else []):
             self._end_wait(proposal)
-        self._replies.answer_unknown(stalled)
+        self._effects.answer_unknown(stalled)
         self._refuse_waiting_publishes(UNKNOWN)
-        self.consumers.tell_events()
+        self._follow_news()
         self._runners.note_due(self)
         self._decide_waiting()
         return True
@@ -718,14 +678,14 @@ class StreamRunner:
             step = self._undecided.popleft()
             if isinstance(step, Incoming):
                 self._room.hold(-len(step), -size_of(step))
-                self._replies.send(self.stream.publishing.refuse(step, error))
+                self._effects.reply(self.stream.publishing.refuse(step, error))
             else:
                 self._undecided.append(step)
 
     def _answer_deposed(self) -> None:
         """Answer the publishes that the next leader may commit, or that wait for room here."""
         if self._ack_waits is not None and self._ack_waits.disown():
-            self._replies.answer_unknown([*self._group.in_flight])
+            self._effects.answer_unknown([*self._group.in_flight])
             self._refuse_waiting_publishes(UNKNOWN)
 
     def step_down(self) -> list[Proposal[Record]]:
@@ -746,7 +706,7 @@ class StreamRunner:
         self._is_working = False
         self._changing = self._due = None
         self.stream.log.is_held = False
-        self._group.retreat(_NOT_AVAILABLE)
+        self._group.retreat(NOT_AVAILABLE)
         stalled = self._group.take_stalled()
         self.stream.publishing.drop_batches()
         self.consumers.rest_all()
@@ -763,15 +723,7 @@ class StreamRunner:
             if not self._is_working:
                 self.consumers.release()
         self._end_wait(proposal)
-        self._replies.refuse(proposal, error)
-        if proposal.outcome is not None:
-            proposal.outcome.refused(error)
-        # Batches are gone, whether or not other messages are stored.
-        self._replies.tell_abandoned(proposal)
-        for effect in proposal.effects:
-            if isinstance(effect, Answered):
-                failure = proposal.failure or error
-                effect.refuse(_NOT_AVAILABLE if failure is UNKNOWN else failure)
+        self._effects.refuse(proposal, error)
 
     def give_up_work(self) -> None:
         """Give up long work, because the stream is about to be deleted; its log and consumers are
@@ -792,5 +744,6 @@ class StreamRunner:
         del self.ingest, self._committer
         self._group.break_cycles()
         self.consumers.break_cycles()
+        self._effects.break_cycles()
         if with_stream:
             self.stream.break_cycles()

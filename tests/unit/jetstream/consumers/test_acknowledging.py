@@ -6,7 +6,7 @@ from headwater.base.clock import NS_PER_S
 from headwater.jetstream.config.consumer_config import AckPolicy
 from headwater.jetstream.config.stream_config import Retention
 from headwater.jetstream.consumers.acks import NO_NUMBER, AckAddress
-from headwater.jetstream.consumers.outbox import AckSampled, Naked, Terminated
+from headwater.jetstream.consumers.effects import AckSampled, Naked, Terminated
 from tests.kit.consumer_driver import DELIVER, ConsumerDriver, sequences
 from tests.unit.jetstream.consumers.conftest import Consume
 

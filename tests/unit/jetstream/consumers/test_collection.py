@@ -5,6 +5,7 @@ import pytest
 from headwater.jetstream.config.consumer_config import AckPolicy
 from headwater.jetstream.config.stream_config import Retention, Storage
 from headwater.jetstream.consumers import codec, collection
+from headwater.jetstream.consumers.effects import REMOVED_REASON, Terminated
 from headwater.jetstream.consumers.records import (
     Acked,
     ConsumerCreated,
@@ -14,6 +15,7 @@ from headwater.jetstream.consumers.records import (
     Forgotten,
 )
 from headwater.jetstream.errors import ApiError
+from headwater.jetstream.proposal import ConsumerEvent, ConsumerServed
 from headwater.store.log.file_log import FileLog
 from headwater.store.log.message_log import DiskFullError, StoreError
 from headwater.testing.disk import Mode
@@ -99,14 +101,15 @@ def test_a_record_that_says_it_twice_counts_once() -> None:
 
 def test_who_has_room_again_is_told_once() -> None:
     driver = ConsumerDriver(Storage.MEMORY)
-    consumer = driver.create()
+    driver.create()
     driver.create("idle")
     driver.fill("S.a", "S.a")
     driver.pull(2)
     driver.stream.removals.remove([1])
     consumers = driver.stream.consumers
-    assert consumers.take_freed() == [consumer]
-    assert consumers.take_freed() == []
+    event = Terminated(1, 1, 1, REMOVED_REASON)
+    assert consumers.take_news() == [ConsumerEvent("C", event), ConsumerServed("C")]
+    assert consumers.take_news() == []
 
 
 # --- the journal ----------------------------------------------------------------------------------

@@ -5,9 +5,10 @@ import pytest
 from headwater.jetstream.config.consumer_config import AckPolicy
 from headwater.jetstream.config.stream_config import Retention, Storage
 from headwater.jetstream.consumers import codec
-from headwater.jetstream.consumers.outbox import Terminated
+from headwater.jetstream.consumers.effects import Terminated
 from headwater.jetstream.consumers.records import Pinned
 from headwater.jetstream.consumers.state import ConsumerState
+from headwater.jetstream.proposal import ConsumerServed
 from tests.kit.consumer_driver import ConsumerDriver, sequences
 from tests.unit.jetstream.consumers.conftest import Consume
 
@@ -29,12 +30,12 @@ def test_a_client_that_waits_gets_messages_again_whose_delivery_was_undone(
     consume: Consume,
 ) -> None:
     driver = consume()
-    consumer = driver.create()
+    driver.create()
     driver.fill("S.a", "S.a")
     driver.hold_all()
     assert sequences(driver.pull(5, expires=30)) == [1, 2]
     driver.retreat(1)
-    assert driver.stream.consumers.take_freed() == [consumer]
+    assert driver.stream.consumers.take_news() == [ConsumerServed("C")]
     driver.release()
     driver.fill("S.b")
     assert [each.sequence for each in driver.take()] == [1, 2, 1, 2, 3]

@@ -6,7 +6,7 @@ from headwater.base.clock import NS_PER_S
 from headwater.go.json import Time
 from headwater.go.times import format_time
 from headwater.jetstream.config.consumer_config import AckPolicy, DeliverPolicy
-from headwater.jetstream.consumers.outbox import DeliveriesExceeded, Terminated
+from headwater.jetstream.consumers.effects import DeliveriesExceeded, Terminated
 from tests.kit.consumer_driver import DELIVER, ConsumerDriver, Got, sequences
 from tests.unit.jetstream.consumers.conftest import Consume
 

@@ -2,7 +2,7 @@
 
 from headwater.jetstream.config.consumer_config import AckPolicy
 from headwater.jetstream.consumers import losses
-from headwater.jetstream.consumers.outbox import REMOVED_REASON, Terminated
+from headwater.jetstream.consumers.effects import REMOVED_REASON, Terminated
 from headwater.jetstream.consumers.records import Dropped, Forgotten
 from headwater.jetstream.consumers.state import ConsumerState
 from headwater.store.log.message_log import PURGED_AT_A_TIME

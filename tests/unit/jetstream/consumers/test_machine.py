@@ -5,8 +5,8 @@ import pytest
 from headwater.base.clock import NS_PER_S
 from headwater.go.json import Time
 from headwater.go.times import format_time
+from headwater.jetstream.consumers.effects import PauseEnded
 from headwater.jetstream.consumers.machine import INACTIVE_GRACE_NS
-from headwater.jetstream.consumers.outbox import PauseEnded
 from headwater.jetstream.errors import ApiError
 from tests.kit.consumer_driver import DELIVER, ConsumerDriver, sequences
 from tests.unit.jetstream.consumers.conftest import Consume

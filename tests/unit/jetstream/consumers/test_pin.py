@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from headwater.jetstream.config.consumer_config import PriorityPolicy
-from headwater.jetstream.consumers.outbox import ClientPinned, ClientUnpinned
+from headwater.jetstream.consumers.effects import ClientPinned, ClientUnpinned
 from tests.kit.consumer_driver import ConsumerDriver, Got, sequences
 from tests.unit.jetstream.consumers.conftest import Consume
 

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from headwater.base.clock import NS_PER_S
 from headwater.jetstream.config.consumer_config import ConsumerConfig
-from headwater.jetstream.consumers.outbox import Outbox
 from headwater.jetstream.consumers.pull import (
     LOOK_NS,
     PullBodies,
@@ -17,6 +16,8 @@ from headwater.jetstream.consumers.pull import (
     PullRefusedError,
     PullRequest,
 )
+from headwater.jetstream.proposal import Proposal
+from headwater.jetstream.records import Record
 from tests.kit.consumer_driver import sequences
 from tests.unit.jetstream.consumers.conftest import Consume
 
@@ -365,7 +366,7 @@ class Crowd:
     def __init__(self, max_waiting: int) -> None:
         self.unheard: set[bytes] = set()
         self.queue = PullQueue(max_waiting, lambda reply: reply not in self.unheard, None)
-        self.out = Outbox()
+        self.out: Proposal[Record] = Proposal()
 
     def add(self, reply: bytes, batch: int = 1, now_ns: int = 0) -> None:
         self.queue.add(PullRequest(reply, PullDocument(batch=batch), now_ns), 0, now_ns, self.out)
@@ -416,7 +417,7 @@ def test_the_short_way_serves_in_the_same_order(batches: list[int], count: int) 
     assert shared.queue.share(count, 0, shared.out) == expected
     assert shared.queue.wanted == single.queue.wanted
     assert shared.queue.replies() == single.queue.replies()
-    assert shared.out.sends == single.out.sends == []
+    assert shared.out.at_once == single.out.at_once == []
 
 
 def test_the_short_way_is_not_for_those_who_have_to_be_looked_at() -> None:

@@ -8,7 +8,7 @@ from headwater.base.clock import NS_PER_S
 from headwater.base.sliced import at_once
 from headwater.jetstream.config.consumer_config import AckPolicy, DeliverPolicy
 from headwater.jetstream.config.stream_config import Retention
-from headwater.jetstream.consumers.outbox import Terminated
+from headwater.jetstream.consumers.effects import Terminated
 from headwater.jetstream.consumers.retention import InterestCounts
 from tests.kit.consumer_driver import ConsumerDriver, sequences
 from tests.unit.jetstream.consumers.conftest import Consume

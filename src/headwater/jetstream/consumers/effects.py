@@ -1,4 +1,4 @@
-"""The output of a consumer, as values in order: records, messages, statuses and events.
+"""The effects of a consumer's steps, as values: messages, statuses and events.
 
 Messages to one receiver are parallel lists, as everywhere on the path of a message. An event has
 the facts of an advisory or a metric that only the consumer knows.
@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple, TypeAlias, final
 
 from headwater.base.columns import MessageColumns
-from headwater.jetstream.records import Record
 
 # The reason in the advisory about a message that left the stream before it was acknowledged.
 REMOVED_REASON: Final = "Unacknowledged message was deleted"
@@ -106,31 +105,3 @@ Event: TypeAlias = (
     | ClientUnpinned
     | PauseEnded
 )
-
-
-@final
-class Outbox:
-    """The output of one step of a consumer.
-
-    `records` are applied ahead and are to be committed, in order. `sends` and `events` leave at
-    once, or after the commit if `waits` is set. `answered` always waits for the commit.
-    """
-
-    __slots__ = ("answered", "events", "failure", "more", "records", "sends", "waits")
-
-    def __init__(self) -> None:
-        self.records: list[Record] = []
-        self.sends: list[Messages | Status] = []
-        self.events: list[Event] = []
-        # Reply subjects of acknowledgements that get a confirmation.
-        self.answered: list[bytes] = []
-        # Whether the output rests on a pinned client that is not committed.
-        self.waits = False
-        # Whether messages were left for the next turn.
-        self.more = False
-        # The error of the store that ended the step; empty without one.
-        self.failure = ""
-
-    def status(self, to: bytes, header: bytes, reply: bytes | None = None) -> None:
-        """Add a status."""
-        self.sends.append(Status(to, header, reply))
