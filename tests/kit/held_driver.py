@@ -1,8 +1,8 @@
 """A stream and its consumers behind a group whose commits are made by hand.
 
 The driver proposes as a server does: publishes and due work are decided over the records in flight,
-a request is decided over them or when nothing is in flight, and the steps of consumers wait while
-one of them is changed. Entries of a stream on disk go to the write-ahead file by the committer of
+a request is decided over them or when nothing is in flight, and steps of a consumer wait while it
+is changed. Entries of a stream on disk go to the write-ahead file by the committer of
 `always`; one of a stream in memory is committed when the test says so. `write` begins a commit,
 `commit` ends it, and `retreat` forgets everything that no commit covers.
 """
@@ -22,8 +22,10 @@ from headwater.jetstream.config.consumer_config import AckPolicy, ConsumerConfig
 from headwater.jetstream.config.consumer_defaults import ConsumerSurroundings
 from headwater.jetstream.config.stream_config import Retention, Storage
 from headwater.jetstream.consumers import steps
+from headwater.jetstream.consumers.changes_ahead import Hold, hold_of
 from headwater.jetstream.consumers.machine import Consumer
 from headwater.jetstream.consumers.records import (
+    LONG_RECORDS,
     Acked,
     ConsumerCreated,
     ConsumerDeleted,
@@ -208,8 +210,7 @@ class HeldDriver(ConsumerDriver):
                 effect.respond(proposal.removed)
             else:
                 self._carry_out_all((effect,))
-        if not self.is_changing:
-            self._serve(proposal)
+        self._serve(proposal)
 
     def _serve(self, proposal: Proposal[Record]) -> None:
         for record in proposal.records:
@@ -343,7 +344,15 @@ class HeldDriver(ConsumerDriver):
                 return None
             return consumer.configured(msgspec.structs.replace(consumer.config, **changes))
 
-        self.request(make, lambda _: self._begin(name))
+        keeps_steps = not (changes.keys() - {"pause_until", "description"})
+        is_foreseen = keeps_steps and self.may_change
+        self.request(make, lambda _: self._begin(name), is_foreseen)
+
+    @property
+    def may_change(self) -> bool:
+        """Whether a consumer may be changed over what is in flight."""
+        stream = self.stream
+        return not (stream.consumers.changes or stream.look_ahead.is_reconfigured)
 
     def drop_later(self, name: str) -> None:
         """Propose the end of a consumer."""
@@ -355,13 +364,16 @@ class HeldDriver(ConsumerDriver):
             consumer.end(True, out)
             self._carry_out_of(consumer, out)
 
-        self.request(lambda: ConsumerDeleted(name) if self.has(name) else None, close)
+        self.request(
+            lambda: ConsumerDeleted(name) if self.has(name) else None, close, self.may_change
+        )
 
     def reset_later(self, name: str, sequence: int) -> None:
         """Propose that a consumer begins again."""
         self.request(
             lambda: ConsumerReset(name, sequence) if self.has(name) else None,
             lambda _: self._deliver(self.consumer(name)),
+            self.may_change,
         )
 
     def unpin_later(self, name: str) -> None:
@@ -372,7 +384,9 @@ class HeldDriver(ConsumerDriver):
                 return None
             return Pinned(name, "", self.now_ns)
 
-        self.request(make, lambda _: self._work(self.consumer(name), steps.UNPINNED))
+        self.request(
+            make, lambda _: self._work(self.consumer(name), steps.UNPINNED), self.may_change
+        )
 
     def has(self, name: str = CONSUMER) -> bool:
         """Whether a consumer is there."""
@@ -380,12 +394,21 @@ class HeldDriver(ConsumerDriver):
 
     # --- steps of consumers --------------------------------------------------------------------
 
+    def waits(self, consumer: Consumer, step: steps.Step) -> bool:
+        """Whether a step waits for a change of its consumer, and is left out here."""
+        changes = [record for each in self._changing for record in each.records]
+        for record in changes:
+            if isinstance(record, LONG_RECORDS) and record.name == consumer.name:
+                hold = hold_of(record, consumer.config)
+                return hold is Hold.ALL or (hold is not Hold.NONE and step is not steps.DELIVER)
+        return False
+
     def _work(self, consumer: Consumer, step: steps.Step) -> None:
-        if not self.is_changing and not consumer.is_gone:
+        if not (consumer.is_gone or self.waits(consumer, step)):
             super()._work(consumer, step)
 
     def _run_consumer(self, consumer: Consumer) -> None:
-        if not self.is_changing:
+        if not self.waits(consumer, steps.TIMER):
             super()._run_consumer(consumer)
 
     def _carry_out_of(self, consumer: Consumer, out: Proposal[Record]) -> None:

@@ -156,9 +156,12 @@ class Shadow:
         except (StoreError, PowerLost):
             self._is_broken = True
             raise
+        finally:
+            # One that fails is released with its failure, and answers nobody.
+            if is_step:
+                self._steps.append(record)
         if is_step:
             self._follow(record)
-            self._steps.append(record)
 
     def applying(self, record: Record) -> Work[int]:
         stream = self._of

@@ -331,7 +331,7 @@ class RetreatWalk:
     def speak(self) -> None:
         self._got += self.leader.take()
         there = [each for each in self._got if self.leader.has(each.reply.split(b".")[3].decode())]
-        if there and not self.leader.is_changing:
+        if there:
             said = [self._choose(there) for _ in range(self._choose((1, 2)))]
             reply = self._choose((None, b"confirm"))
             self.leader.say([(got, self._choose(WORDS), reply) for got in said])

@@ -139,6 +139,27 @@ def foresees_creation(api: StreamApi, request: Request) -> bool:
     return not (stream.needs_commit or stream.may_consume)
 
 
+def foresees_change(api: StreamApi, request: Request) -> bool:
+    """Whether the pause, the unpinning or the deletion of a consumer can be decided while entries
+    are in flight: if no consumer is being changed, and no update of the stream is in flight.
+
+    These requests rest on the consumer, which messages do not change, and not on the stream.
+    """
+    stream = api.account.streams.get(request.stream_name)
+    if stream is None:
+        return False
+    return not (stream.consumers.changes or stream.look_ahead.is_reconfigured)
+
+
+def foresees_reset(api: StreamApi, request: Request) -> bool:
+    """Likewise for a reset. The start of a consumer that began at a time depends on the log."""
+    if not foresees_change(api, request):
+        return False
+    stream = api.account.stream(request.stream_name)
+    consumer = stream.consumers.by_name.get(_words(request)[1])
+    return consumer is None or consumer.config.deliver_policy is not DeliverPolicy.BY_START_TIME
+
+
 def _making(
     api: StreamApi, asked: ConsumerRequest, config: ConsumerConfig, header: bytes
 ) -> Answering:
@@ -523,10 +544,23 @@ CONSUMER_OPERATIONS: Final = {
     "CONSUMER.NAMES": Operation(names, ConsumerNamesResponse),
     "CONSUMER.LIST": Operation(list_consumers, ConsumerListResponse),
     "CONSUMER.INFO": Operation(info, ConsumerInfoResponse, 2, 2, looks_first=_check_empty),
-    "CONSUMER.DELETE": Operation(delete, ConsumerDeleteResponse, 2, 2),
-    "CONSUMER.PAUSE": Operation(pause, ConsumerPauseResponse, 2, 2, looks_first=_asked_pause),
-    "CONSUMER.UNPIN": Operation(unpin, ConsumerUnpinResponse, 2, 2),
+    "CONSUMER.DELETE": Operation(delete, ConsumerDeleteResponse, 2, 2, is_foreseen=foresees_change),
+    "CONSUMER.PAUSE": Operation(
+        pause,
+        ConsumerPauseResponse,
+        2,
+        2,
+        looks_first=_asked_pause,
+        is_foreseen=foresees_change,
+    ),
+    "CONSUMER.UNPIN": Operation(unpin, ConsumerUnpinResponse, 2, 2, is_foreseen=foresees_change),
     "CONSUMER.RESET": Operation(
-        reset, ConsumerResetResponse, 2, 2, is_counted=False, header=reset_header
+        reset,
+        ConsumerResetResponse,
+        2,
+        2,
+        is_counted=False,
+        header=reset_header,
+        is_foreseen=foresees_reset,
     ),
 }

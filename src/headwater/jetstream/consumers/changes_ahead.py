@@ -1,4 +1,8 @@
-"""The changes of consumers in flight, as far as they matter to a stream with interest retention.
+"""The changes of consumers in flight: the steps that wait for them, and the interest that they take
+or give.
+
+A consumer takes steps while its change waits for the disk, and the records of these steps come
+behind the change in the log. So a step waits if its records would mean something else there.
 
 A stream with interest retention stores a message if a consumer has interest in its subject. A
 publish behind the creation of a consumer in the log has to count that consumer, which is not there
@@ -8,18 +12,52 @@ commit.
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from enum import Enum, auto
 from typing import final
 
+import msgspec
+
 from headwater.base.invariants import check
+from headwater.jetstream.config.consumer_config import ConsumerConfig
 from headwater.jetstream.consumers.records import (
     LONG_RECORDS,
     ConsumerConfigured,
     ConsumerCreated,
+    ConsumerDeleted,
     LongRecord,
 )
 from headwater.jetstream.records import Record
 from headwater.store.log.message_log import ALL_SUBJECTS
 from headwater.subjects.grammar import matches
+
+
+class Hold(Enum):
+    """The steps of a consumer that wait until a change of it is applied."""
+
+    NONE = auto()
+    # Deliveries go on as the consumer was. An acknowledgement that is answered must not come to
+    # nothing, because the consumer is gone.
+    ALL_BUT_DELIVERIES = auto()
+    # A delivery would move the consumer past messages that the change has it deliver.
+    ALL = auto()
+
+
+def hold_of(change: LongRecord, before: ConsumerConfig | None) -> Hold:
+    """The steps that wait for a change of a consumer with a configuration; None if it is new."""
+    if before is None:
+        return Hold.NONE
+    if isinstance(change, ConsumerDeleted):
+        return Hold.ALL_BUT_DELIVERIES
+    if not isinstance(change, ConsumerConfigured):
+        return Hold.ALL
+    # A pause, and what only describes the consumer, changes no record of a step.
+    config = msgspec.structs.replace(
+        change.config,
+        pause_until=before.pause_until,
+        metadata=before.metadata,
+        description=before.description,
+    )
+    return Hold.NONE if config == before else Hold.ALL
 
 
 @final

@@ -74,7 +74,7 @@ class AckInlet:
         if not found[1].acks.is_simple:
             return False
         runner, consumer = found
-        if runner.is_held:
+        if runner.holds(consumer):
             runner.note_held(len(sequences), size_of(incoming), sources)
         runner.take_plain_acks(consumer, sequences, incoming.replies)
         return True
@@ -101,7 +101,7 @@ class AckInlet:
             else:
                 runner, consumer = found
                 _, payloads = acks.parted()
-                if runner.is_held:
+                if runner.holds(consumer):
                     size = sum(map(len, acks.subjects)) + sum(map(len, payloads))
                     runner.note_held(len(acks), size, sources(positions))
                 runner.take_acks(consumer, addresses, acks.replies, payloads)
@@ -120,7 +120,7 @@ class AckInlet:
         consumer = None if runner is None else runner.find(rest.rpartition(".")[0])
         if runner is None or consumer is None:
             return False
-        if runner.is_held and source is not None:
+        if runner.holds(consumer) and source is not None:
             runner.note_held(1, len(subject) + len(payload), [source])
         runner.confirm_flow(consumer, subject, payload[:header_size] if header_size > 0 else b"")
         return True

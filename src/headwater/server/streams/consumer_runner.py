@@ -13,8 +13,9 @@ from typing import Final, Protocol, final
 
 from headwater.base.sliced import Work
 from headwater.jetstream.consumers.acks import AckAddress
+from headwater.jetstream.consumers.changes_ahead import Hold, hold_of
 from headwater.jetstream.consumers.machine import Consumer
-from headwater.jetstream.consumers.records import ConsumerDeleted
+from headwater.jetstream.consumers.records import ConsumerDeleted, LongRecord
 from headwater.jetstream.consumers.steps import (
     DELIVER,
     TIMER,
@@ -77,9 +78,11 @@ class ConsumerRunner:
         "_account",
         "_asked",
         "_broker",
+        "_changing",
         "_failed",
         "_going_on",
         "_held",
+        "_held_by",
         "_held_interest",
         "_held_sends",
         "_held_waiting",
@@ -125,6 +128,9 @@ class ConsumerRunner:
         self.is_held = False
         self._held: list[tuple[Consumer, Step, int]] = []
         self._is_flush_held = False
+        # The consumer of which a change is in flight, and the steps of it that wait for the change.
+        self._changing: Consumer | None = None
+        self._held_by = Hold.NONE
         # Likewise consumers that have messages to send, and consumers whose subscribers came or
         # went: each once, however often clients ask for it.
         self._held_sends: dict[Consumer, None] = {}
@@ -141,12 +147,34 @@ class ConsumerRunner:
         """Let no consumer work until `release`: clients must not see half of a change."""
         self.is_held = True
 
+    def hold_for(self, change: LongRecord) -> None:
+        """Have the steps of a consumer wait until `end_change` that must not come behind a change
+        of it in the log."""
+        self._changing = self.find(change.name)
+        before = None if self._changing is None else self._changing.config
+        self._held_by = hold_of(change, before)
+        if self._held_by is Hold.NONE:
+            self._changing = None
+
+    def end_change(self) -> None:
+        """Take the steps that have waited for the change of a consumer."""
+        self._changing = None
+        if not self.is_held:
+            self.release()
+
+    def holds(self, consumer: Consumer) -> bool:
+        """Whether the steps of a consumer wait."""
+        return self.is_held or consumer is self._changing
+
     def note_held(self, count: int, size: int, sources: Iterable[Client]) -> None:
         """Count acknowledgements that wait for the change, and the clients that have sent them."""
         self._held_waiting.add(size, sources, count)
 
     def release(self) -> None:
-        """Take the steps that have waited, in order, and then let consumers send messages."""
+        """Take the steps that have waited, in order, and then let consumers send messages.
+
+        Those of a consumer of which a change is in flight go on waiting.
+        """
         self.is_held = False
         held, self._held = self._held, []
         for consumer, step, now_ns in held:
@@ -157,7 +185,8 @@ class ConsumerRunner:
         if self._is_flush_held:
             self._is_flush_held = False
             self._plan_flush()
-        self._held_waiting.release()
+        if not self._held:
+            self._held_waiting.release()
         interest, self._held_interest = self._held_interest, {}
         for consumer in interest:
             self._interest_changed(consumer)
@@ -269,7 +298,7 @@ class ConsumerRunner:
     ) -> None:
         """Process acknowledgements of clients."""
         step, now_ns = Acks(addresses, replies, payloads), self._now_ns()
-        if not self.is_held and consumer.acks.may_take_long:
+        if not self.holds(consumer) and consumer.acks.may_take_long:
             work = partial(self._acking_ahead, consumer, step, now_ns)
             self._queue.request(Request(work, refuse_nothing))
         else:
@@ -288,7 +317,7 @@ class ConsumerRunner:
             records, out.records = out.records, []
             self._queue.propose(Proposal(records))
             yield units
-        if not self.is_held:
+        if not self.holds(consumer):
             self._take_step(consumer, step, now_ns)
         else:
             self._held.insert(0, (consumer, step, now_ns))
@@ -322,22 +351,23 @@ class ConsumerRunner:
 
     def deliver(self, consumer: Consumer) -> None:
         """Let a consumer send its messages."""
-        if self.is_held:
+        if self.is_held or (consumer is self._changing and self._held_by is Hold.ALL):
             self._held_sends[consumer] = None
-            return
-        self._take_step(consumer, DELIVER, self._now_ns())
+        elif not consumer.is_gone:
+            self._take_now(consumer, DELIVER, self._now_ns())
 
     def run_due(self, consumer: Consumer, now_ns: int) -> None:
         """Let a consumer do the work whose time has come."""
-        if self.is_held:
-            self._held.append((consumer, TIMER, now_ns))
-            return
         if consumer.is_gone:
+            return
+        if self.is_held or consumer is self._changing:
+            self._held.append((consumer, TIMER, now_ns))
             return
         out: Proposal[Record] = Proposal(is_awaited=False)
         if consumer.is_abandoned(now_ns, out):
             self._propose(consumer, out)
-            self._queue.request(Request(partial(self._deciding_removal, consumer), refuse_nothing))
+            decide = partial(self._deciding_removal, consumer)
+            self._queue.request(Request(decide, refuse_nothing, self._may_remove))
             return
         self._take_step(consumer, TIMER, now_ns)
 
@@ -352,6 +382,10 @@ class ConsumerRunner:
             planned = timers.planned.get(consumer)
             if planned is None or due_ns < planned[0]:
                 timers.plan(consumer, due_ns, self.run_due)
+
+    def _may_remove(self) -> bool:
+        """Whether the removal of a consumer can be decided while entries are in flight."""
+        return not self._stream.consumers.changes
 
     def _deciding_removal(self, consumer: Consumer) -> Work[Proposal[Record] | None]:
         """Decide to remove a consumer that no client uses."""
@@ -368,7 +402,7 @@ class ConsumerRunner:
         self._account.watch(push.subject, consumer, lambda: self._interest_changed(consumer))
 
     def _interest_changed(self, consumer: Consumer) -> None:
-        if self.is_held:
+        if self.is_held or consumer is self._changing:
             self._held_interest[consumer] = None
             return
         if consumer.is_gone:
@@ -400,9 +434,12 @@ class ConsumerRunner:
         """Let a consumer take a step, now or after the change of the stream, and carry it out."""
         if consumer.is_gone:
             return
-        if self.is_held:
+        if self.is_held or consumer is self._changing:
             self._held.append((consumer, step, now_ns))
-            return
+        else:
+            self._take_now(consumer, step, now_ns)
+
+    def _take_now(self, consumer: Consumer, step: Step, now_ns: int) -> None:
         remote = self._account.remote
         may_be_unread = self._broker.crowds.may_be_unread or (
             remote is not None and remote.may_be_behind

@@ -22,7 +22,7 @@ from headwater.jetstream import error_codes
 from headwater.jetstream.committers import Committer, Quorum
 from headwater.jetstream.config.stream_config import StreamConfig
 from headwater.jetstream.consumers.machine import Consumer
-from headwater.jetstream.consumers.records import ConsumerDeleted
+from headwater.jetstream.consumers.records import LONG_RECORDS, ConsumerDeleted
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.group import Group
 from headwater.jetstream.proposal import (
@@ -160,7 +160,7 @@ class StreamRunner:
         self._effects = Effects(
             runners, account, stream, self.consumers, partial(reconfigured, self)
         )
-        # The change of a consumer in flight: until it is applied, consumers take no step.
+        # The change of a consumer in flight, for which steps of that consumer wait.
         self._changing: Proposal[Record] | None = None
         # Whether long work is under way in slices.
         self._is_working = False
@@ -360,7 +360,9 @@ class StreamRunner:
         if proposal.index > group.applied and proposal.changes_consumers:
             # A step of the consumer that is decided now would come behind the change in the log.
             self._changing = proposal
-            self.consumers.hold()
+            for record in proposal.records:
+                if isinstance(record, LONG_RECORDS):
+                    self.consumers.hold_for(record)
         if group.is_applying and not self._is_working:
             self._hold()
         if incoming is not None:
@@ -403,8 +405,6 @@ class StreamRunner:
         self._end_wait(proposal)
         if proposal is self._due:
             self._due = None
-        if proposal is self._changing:
-            self._changing = None
         if self._requests:
             self._requests.pop(proposal, None)
         error = self._committer.finish(proposal, self.consumers)
@@ -424,8 +424,9 @@ class StreamRunner:
             self._conclude_copies(proposal, proposal.outcome)
         if stream.due.next_ns():
             self._runners.note_due(self)
-        if consumers.is_held and self._changing is None and not self._is_working:
-            consumers.release()
+        if proposal is self._changing:
+            self._changing = None
+            consumers.end_change()
 
     def _conclude_copies(self, proposal: Proposal[Record], outcome: Outcome) -> None:
         """Tell the owner of copied messages of their end, and have positions written soon."""
@@ -508,8 +509,7 @@ class StreamRunner:
     def _free(self) -> None:
         self._is_working = False
         self.stream.log.is_held = False
-        if self._changing is None:
-            self.consumers.release()
+        self.consumers.release()
         self._decide_waiting()
         self._runners.note_due(self)
 
@@ -638,6 +638,7 @@ class StreamRunner:
         self.stream.log.is_held = False
         self._changing = None
         self._requests.clear()
+        self.consumers.end_change()
         self.consumers.release()
         self._group.give_up(error)
         self._refuse_waiting_publishes(error)
@@ -720,8 +721,7 @@ class StreamRunner:
         self._requests.pop(proposal, None)
         if proposal is self._changing:
             self._changing = None
-            if not self._is_working:
-                self.consumers.release()
+            self.consumers.end_change()
         self._end_wait(proposal)
         self._effects.refuse(proposal, error)
 

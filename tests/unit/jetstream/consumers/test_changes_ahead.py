@@ -1,9 +1,11 @@
 """The changes of consumers in flight, and what publishes behind them may rely on."""
 
+import msgspec
 import pytest
 
+from headwater.go.json import Time
 from headwater.jetstream.config.consumer_config import ConsumerConfig
-from headwater.jetstream.consumers.changes_ahead import ChangesAhead
+from headwater.jetstream.consumers.changes_ahead import ChangesAhead, Hold, hold_of
 from headwater.jetstream.consumers.records import (
     ConsumerConfigured,
     ConsumerCreated,
@@ -68,3 +70,18 @@ def test_messages_may_leave_by_a_change_until_it_is_applied(
         assert found.may_remove is expected
         end(found, record)
         assert not found.may_remove
+
+
+def test_a_change_holds_the_steps_that_must_not_come_behind_it() -> None:
+    before = ConsumerConfig(durable_name="C", filter_subject="a")
+
+    def configured(**changes: object) -> ConsumerConfigured:
+        return ConsumerConfigured("C", msgspec.structs.replace(before, **changes))
+
+    until = Time(1, "1970-01-01T00:00:00.000000001Z")
+    assert hold_of(created("C"), None) is Hold.NONE
+    assert hold_of(ConsumerDeleted("C"), before) is Hold.ALL_BUT_DELIVERIES
+    assert hold_of(ConsumerReset("C", 1), before) is Hold.ALL
+    assert hold_of(configured(filter_subject="b"), before) is Hold.ALL
+    assert hold_of(configured(max_deliver=3), before) is Hold.ALL
+    assert hold_of(configured(pause_until=until, metadata={"a": "b"}), before) is Hold.NONE

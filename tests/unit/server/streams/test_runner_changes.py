@@ -194,6 +194,39 @@ def test_the_creation_of_a_consumer_between_publishes_needs_no_commit_of_its_own
     assert info["num_pending"] == (2 if retention == "workqueue" else 1)
 
 
+REQUESTS: Final[dict[str, Step]] = {
+    "its pause": call("CONSUMER.PAUSE.S.C", pause_until="2030-01-01T00:00:00Z"),
+    "its unpinning": call("CONSUMER.UNPIN.S.C", group="g"),
+    "its reset": call("CONSUMER.RESET.S.C", seq=1),
+    "its deletion": call("CONSUMER.DELETE.S.C"),
+}
+# Messages leave a stream with interest retention by the end and by the reset of a consumer.
+REQUESTED: Final = (
+    *((retention, name) for retention in ("limits", "workqueue") for name in REQUESTS),
+    ("interest", "its pause"),
+    ("interest", "its unpinning"),
+)
+
+
+@pytest.mark.parametrize(("retention", "name"), REQUESTED)
+def test_a_request_for_a_consumer_between_publishes_needs_no_commit_of_its_own(
+    retention: str, name: str
+) -> None:
+    world = made(retention=retention)
+    pinned = {"priority_policy": "pinned_client", "priority_groups": ["g"], "priority_timeout": 9}
+    world.push(*creation("C", **pinned))
+    world.settle()
+    world.sync()
+    answers = in_one_sync(world, [publish("s.a"), REQUESTS[name], publish("s.a")])
+    assert [answers[0]["seq"], answers[2]["seq"], world.state()["messages"]] == [1, 2, 2]
+    after = world.after_power_loss()
+    asked = after.call("CONSUMER.INFO.S.C")
+    after.sync()
+    assert ("error" in after.answers[asked]) == (name == "its deletion")
+    if name == "its pause":
+        assert after.answers[asked]["paused"]
+
+
 CONFIGS: Final[tuple[dict[str, Any], ...]] = (
     {},
     {"max_msgs": 2, "discard": "new"},
@@ -221,6 +254,10 @@ STEPS: Final = (
     creation("H", deliver_policy="last_per_subject", filter_subject="s.*"),
     call("CONSUMER.DELETE.S.C"),
     call("CONSUMER.RESET.S.C", seq=2),
+    call("CONSUMER.RESET.S.D"),
+    call("CONSUMER.PAUSE.S.D", pause_until="2020-01-01T00:00:00Z"),
+    call("CONSUMER.UNPIN.S.C", group="g"),
+    call("CONSUMER.DELETE.S.D"),
     call("STREAM.UPDATE.S", name="S", subjects=["s.>"], max_msgs=3),
     call("STREAM.UPDATE.S", name="S", subjects=["s.>"], description="x"),
     call("STREAM.UPDATE.S", name="S", subjects=["s.>"], max_msgs_per_subject=1),
