@@ -157,7 +157,7 @@ class Shadow:
             self._is_broken = True
             raise
         finally:
-            # One that fails is released with its failure, and answers nobody.
+            # A step that fails is released with its failure, and answers nobody.
             if is_step:
                 self._steps.append(record)
         if is_step:

@@ -78,7 +78,7 @@ def test_the_first_effects_for_a_pinned_client_wait(driver: ConsumerDriver) -> N
     out = consumer.step(Pull(b"I", b'{"batch":1,"group":"g"}'), driver.now_ns)
     assert [type(record) for record in out.records] == [Pinned, Delivered]
     assert out.at_once == []
-    assert [type(effect) for effect in out.effects] == [Messages, ConsumerEvent]
+    assert [type(effect) for effect in out.effects] == [ConsumerEvent, Messages]
     assert out.is_awaited
     for record in out.records:
         driver.stream.apply(record)
