@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Final
 
 from headwater.cli.streams.settings import SETTINGS
+from headwater.client.link.reads.levels import ReadLevel
 from headwater.jetstream.config.stream_config import PersistMode, ReadConsistency, WriteConsistency
-from headwater.spark.options import Consistency
 
 PAGE: Final = (Path(__file__).resolve().parents[2] / "docs" / "consistency.md").read_text("utf-8")
 LEVELS: Final = set(re.findall(r"\*\*(\w+)\*\*", PAGE.partition("## Messages")[0])) - {"level"}
@@ -28,13 +28,13 @@ def test_every_word_of_the_api_and_of_spark_is_in_the_table() -> None:
         ("read_consistency: ", {each.value for each in ReadConsistency} - {"default"}),
         ("write_consistency: ", {each.value for each in WriteConsistency}),
         ("--write-consistency ", {each.value for each in WriteConsistency}),
-        ("readConsistency: ", {each.value for each in Consistency}),
+        ("readConsistency: ", {each.value for each in ReadLevel}),
     ):
         assert set(re.findall(f"`{key}(\\w+)`", PAGE)) == values
 
 
 def test_what_is_chosen_by_spark_and_by_writes_is_a_level() -> None:
-    assert {each.value for each in Consistency} <= LEVELS
+    assert {each.value for each in ReadLevel} <= LEVELS
     assert {each.value for each in WriteConsistency} <= LEVELS
 
 

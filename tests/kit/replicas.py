@@ -1,4 +1,4 @@
-"""Three servers that keep the same streams: a cluster of nats-servers on the loopback address.
+"""Three servers that keep the same streams: a cluster of one kind on the loopback address.
 
 Questions to the cluster go to any server that answers. An election takes seconds,
 and a request that falls into one is not answered; so everything here is asked again until it is.
@@ -81,7 +81,7 @@ def _cluster(server: Server, stream: str) -> dict[str, Any]:
 
 
 @contextmanager
-def replicas(directory: Path) -> Iterator[Replicas]:
+def replicas(directory: Path, kind: str = "nats-server") -> Iterator[Replicas]:
     """A cluster that has elected its leader."""
     names = [f"replica-{number}" for number in range(COUNT)]
     routes = {name: f"{HOST}:{free_port()}" for name in names}
@@ -92,7 +92,7 @@ def replicas(directory: Path) -> Iterator[Replicas]:
             f"server_name: {name}\n"
             f'cluster {{ name: replicas, listen: "{routes[name]}", routes: [{known}] }}\n'
         )
-        return Server("nats-server", directory / name, config=config)
+        return Server(kind, directory / name, config=config)
 
     with ThreadPoolExecutor(COUNT) as pool:
         running = Replicas([*pool.map(start, names)])

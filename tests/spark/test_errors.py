@@ -96,10 +96,16 @@ def test_wrong_credentials(spark: SparkSession, start_server: StartServer, kind:
 def test_what_the_server_does_not_have(start_server: StartServer, kind: str) -> None:
     server = start_server(kind)
     server.create_stream("a")
-    options = {"url": server.url, "stream": "a", "readConsistency": "linearizable"}
-    with pytest.raises(OptionError, match=r"^option readConsistency='linearizable': ") as refused:
+    server.create_stream("b", allow_direct=False)
+    lacking = [("a", "linearizable"), ("b", "weak"), ("b", "session")]
+    for stream, level in [*lacking, ("a", "session")] if kind == "nats-server" else lacking:
+        options = {"url": server.url, "stream": stream, "readConsistency": level}
+        with pytest.raises(OptionError, match=f"^option readConsistency='{level}': ") as refused:
+            check_reachable(SourceOptions.parse(options))
+        assert "or use leader" in str(refused.value)
+    for level in ("weak", "leader"):
+        options = {"url": server.url, "stream": "a", "readConsistency": level}
         check_reachable(SourceOptions.parse(options))
-    assert "or use leader" in str(refused.value)
 
 
 def test_no_job_runs_for_what_only_planning_can_find(

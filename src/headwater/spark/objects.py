@@ -35,7 +35,7 @@ from headwater.client.link.api import ApiClient
 from headwater.client.link.connection import Connection
 from headwater.client.link.reads.fetch import Columns, SequenceRange, Way, read_range
 from headwater.go.times import parse_time
-from headwater.spark.buckets import LatestEntries
+from headwater.spark.buckets import LatestEntries, Newest
 from headwater.spark.read.batches import BATCH_BYTES, BATCH_ROWS, BatchBuilder, Column
 
 REPLACEMENTS_MAX: Final = 10
@@ -168,21 +168,18 @@ class ObjectReader:
         self._changes = changes
 
     def metas(
-        self, wanted: SequenceRange, subjects: tuple[str, ...], until_now: bool = False
+        self, wanted: SequenceRange, subjects: tuple[str, ...], newest: Newest | None = None
     ) -> list[Meta]:
-        """The messages about objects in a range, including those that came while they were read."""
+        """The messages about objects in a range, and, up to `newest`, those that came meanwhile."""
 
         def read(part: SequenceRange) -> Iterator[Columns]:
             return read_range(self._connection, self._info, part, subjects, self._way)
-
-        def newest() -> int:
-            return ApiClient(self._connection).stream_info(self._info.name).last_seq
 
         # A store keeps one message about an object, as a bucket keeps one entry of a key.
         entries = LatestEntries(read, one_per_key=True)
         return [
             Meta(*fields)
-            for chunk in entries.chunks(wanted.first, wanted.last, newest if until_now else None)
+            for chunk in entries.chunks(wanted.first, wanted.last, newest)
             for fields in zip(
                 chunk.subjects,
                 chunk.sequences,

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from headwater.base.errors import OperatingError
 from headwater.client.link.login import Login, LoginError
+from headwater.client.link.reads.levels import ReadLevel
 from headwater.go.times import parse_time
 from headwater.spark.read.offsets import Changes
 from headwater.subjects.grammar import has_wildcard, is_valid_literal, is_valid_pattern
@@ -48,6 +49,7 @@ STREAMS_MAX: Final = 1_000
 _OF_ONE_STREAM: Final = {
     "startingSequence": "each counts its own sequences; use startingTime, or starting",
     "endingSequence": "each counts its own sequences; use endingTime, or ending",
+    "sessionSequence": "each counts its own sequences; leave it out",
     "pushdown": "leave it out",
 }
 
@@ -62,14 +64,6 @@ class Kind(Enum):
     STREAM = "stream"
     BUCKET = "bucket"
     OBJECTS = "objects"
-
-
-class Consistency(Enum):
-    """The freshness of the answers; the words are those of docs/consistency.md."""
-
-    SESSION = "session"
-    LEADER = "leader"
-    LINEARIZABLE = "linearizable"
 
 
 class At(Enum):
@@ -107,7 +101,8 @@ class SourceOptions:
     `streams` are names of several streams to read as one, or patterns of names; `of_stream` derives
     the options of one of them. A streaming read stops at its `ending`. Without `partitions_min` the
     planner chooses. Without `changes` the stream decides: the newest entry of each key if the
-    stream itself replaces entries, otherwise every message.
+    stream itself replaces entries, otherwise every message. A session read waits until it sees the
+    message at `session_sequence`, the last one that its session has written.
     """
 
     kind: Kind
@@ -121,7 +116,8 @@ class SourceOptions:
     partitions_min: int | None = None
     fail_on_data_loss: bool = True
     include_headers: bool = True
-    consistency: Consistency = Consistency.LEADER
+    consistency: ReadLevel = ReadLevel.LEADER
+    session_sequence: int = 0
     pushdown: bool = False
     history: bool = True
     changes: Changes | None = None
@@ -165,9 +161,10 @@ class SourceOptions:
             partitions_min=reading.number("minPartitions", 1, PARTITIONS_MAX),
             fail_on_data_loss=reading.flag("failOnDataLoss", True),
             include_headers=reading.flag("includeHeaders", True),
-            consistency=Consistency(
-                reading.choice("readConsistency", [c.value for c in Consistency], "leader")
+            consistency=ReadLevel(
+                reading.choice("readConsistency", [level.value for level in ReadLevel], "leader")
             ),
+            session_sequence=reading.number("sessionSequence", 1, SEQUENCE_MAX) or 0,
             pushdown=reading.flag("pushdown", False),
             history=reading.flag("history", True),
             changes=reading.changes(),
@@ -190,6 +187,11 @@ class SourceOptions:
         if self.kind is Kind.OBJECTS and self.subjects:
             raise OptionError(
                 "option subjects is not for object stores: their subjects are not those of objects"
+            )
+        if self.session_sequence and self.consistency is not ReadLevel.SESSION:
+            raise OptionError(
+                "option sessionSequence is for a session: set readConsistency=session, or leave it"
+                " out"
             )
         start, end = self.starting, self.ending
         if start.at is end.at and start.value > end.value and start.at in (At.SEQUENCE, At.TIME):
@@ -339,8 +341,8 @@ _SOURCE_NAMES: Final = (
     "stream", "streams", "bucket", "objects", "subjects",
     "starting", "startingSequence", "startingTime", "ending", "endingSequence", "endingTime",
     "maxMessagesPerTrigger", "maxBytesPerTrigger",
-    "minPartitions", "failOnDataLoss", "includeHeaders", "readConsistency", "pushdown", "history",
-    "changes", *_LOGIN_NAMES,
+    "minPartitions", "failOnDataLoss", "includeHeaders", "readConsistency", "sessionSequence",
+    "pushdown", "history", "changes", *_LOGIN_NAMES,
 )  # fmt: skip
 _SINK_NAMES: Final = (
     "stream",

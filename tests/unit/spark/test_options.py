@@ -4,11 +4,11 @@ import pickle
 
 import pytest
 
+from headwater.client.link.reads.levels import ReadLevel
 from headwater.spark.options import (
     EARLIEST,
     LATEST,
     At,
-    Consistency,
     Kind,
     OptionError,
     Position,
@@ -40,7 +40,7 @@ class TestSource:
         assert (options.starting, options.ending) == (EARLIEST, LATEST)
         assert options.fail_on_data_loss
         assert options.include_headers
-        assert options.consistency is Consistency.LEADER
+        assert options.consistency is ReadLevel.LEADER
         assert not options.pushdown
 
     def test_buckets_and_object_stores_live_in_streams_of_their_own(self) -> None:
@@ -73,6 +73,7 @@ class TestSource:
             failOnDataLoss="FALSE",
             includeHeaders="false",
             readConsistency="Session",
+            sessionSequence="9",
             pushdown="true",
             user="u",
             password=" p ",
@@ -89,7 +90,8 @@ class TestSource:
         assert options.partitions_min == 3
         assert not options.fail_on_data_loss
         assert not options.include_headers
-        assert options.consistency is Consistency.SESSION
+        assert options.consistency is ReadLevel.SESSION
+        assert options.session_sequence == 9
         assert options.pushdown
         assert options.login.password == " p "
         assert options.login.connect_timeout_s == 0.5
@@ -160,7 +162,7 @@ class TestRefusals:
             ("includeHeaders", "1", "true or false"),
             ("pushdown", "yes", "true or false"),
             ("tls", "on", "true or false"),
-            ("readConsistency", "strong", "session or leader or linearizable"),
+            ("readConsistency", "strong", "weak or session or leader or linearizable"),
             ("connectTimeout", "0", "seconds up to 3600"),
             ("requestTimeout", "2h", "seconds up to 3600"),
             ("outageTimeout", "8000m 1s", "seconds up to 604800"),
@@ -186,6 +188,11 @@ class TestRefusals:
         message = refusal({"stream": "orders", name: "x"})
         assert name in message
         assert hint in message
+
+    @pytest.mark.parametrize("level", ["weak", "leader", "linearizable"])
+    def test_a_written_sequence_is_part_of_a_session(self, level: str) -> None:
+        options = {"stream": "a", "readConsistency": level, "sessionSequence": "5"}
+        assert refusal(options).startswith("option sessionSequence is for a session: ")
 
     def test_two_starts_exclude_each_other(self) -> None:
         message = refusal({"stream": "a", "startingSequence": "1", "startingTime": "2026-01-01"})

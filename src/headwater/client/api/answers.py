@@ -53,7 +53,11 @@ def read_answer(payload: bytes) -> Document | ApiRefusal:
 
 @dataclass(frozen=True)
 class StreamInfo:
-    """A stream as its leader described it at one moment."""
+    """A stream as its leader described it at one moment.
+
+    `end_seq` is the last sequence that a reader sees; of another level than the leader's it is not
+    `last_seq`.
+    """
 
     name: str
     created: str
@@ -65,6 +69,7 @@ class StreamInfo:
     num_deleted: int
     first_ts: str
     last_ts: str
+    end_seq: int
 
     @classmethod
     def of(cls, name: str, answer: Mapping[str, Any]) -> "StreamInfo":
@@ -81,6 +86,7 @@ class StreamInfo:
             num_deleted=state.get("num_deleted", 0),
             first_ts=state.get("first_ts", ""),
             last_ts=state.get("last_ts", ""),
+            end_seq=state["last_seq"],
         )
 
     @property

@@ -12,9 +12,10 @@ import logging
 import os
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import pyarrow as pa
@@ -37,13 +38,14 @@ from headwater.client.link.login import Login
 from headwater.client.link.reads.counts import count_messages, sequence_at
 from headwater.client.link.reads.fetch import (
     Columns,
-    LinearizableError,
+    ReadLevelError,
     SequenceRange,
     StreamReplacedError,
     choose_way,
     read_range,
 )
 from headwater.client.link.reads.lag import oldest_time_ns
+from headwater.client.link.reads.levels import stream_at
 from headwater.spark import buckets, objects
 from headwater.spark.options import (
     PARTITIONS_MAX,
@@ -156,10 +158,10 @@ def _named(error: LinkError, options: SourceOptions) -> OperatingError:
         if method == "no credentials":
             return OptionError(f"option user (or token, nkey, creds) is missing: {error}")
         return OptionError(f"option {method}: {error}")
-    if isinstance(error, LinearizableError):
+    if isinstance(error, ReadLevelError):
         return OptionError(
-            f"option readConsistency='linearizable': {error}; set the stream's read_consistency,"
-            " or use leader"
+            f"option readConsistency={error.level.value!r}: {error}; set the stream's"
+            " read_consistency on a Headwater server, or use leader"
         )
     if isinstance(error, ApiRefusedError) and error.err_code == STREAM_NOT_FOUND:
         what = {Kind.STREAM: "stream", Kind.BUCKET: "bucket", Kind.OBJECTS: "object store"}
@@ -205,8 +207,8 @@ def check_reachable(options: SourceOptions) -> None:
     with named_errors(options), borrowed(options.login.at_start) as connection:
         names = stream_names(connection, options) if options.streams else [options.stream]
         for name in names:
-            info = ApiClient(connection).stream_info(name)
-            choose_way(info, subjects_of(options), options.consistency.value)
+            info = stream_at(connection, name, options.consistency)
+            choose_way(info, subjects_of(options), options.consistency)
 
 
 def stream_names(
@@ -279,22 +281,44 @@ def report_loss(options: SourceOptions, text: str) -> None:
     log.warning("data loss, ignored because of failOnDataLoss=false: %s", text)
 
 
+def stream_to_read(
+    connection: Connection,
+    options: SourceOptions,
+    has_read: Callable[[StreamInfo], int] = lambda _: 0,
+) -> StreamInfo:
+    """The stream of a read with its end, as the level of the options sees it.
+
+    `has_read` returns the last sequence that the query has read of a stream.
+    """
+    return stream_at(
+        connection,
+        options.stream,
+        options.consistency,
+        lambda info: max(options.session_sequence, has_read(info)),
+    )
+
+
+def newest(connection: Connection, options: SourceOptions, info: StreamInfo) -> int:
+    """The end of a stream as it is now, which a session has seen up to `info`."""
+    return stream_to_read(connection, options, lambda _: info.end_seq).end_seq
+
+
 def start_sequence(connection: Connection, info: StreamInfo, position: Position) -> int:
     """The first sequence to read."""
     if position.at is At.SEQUENCE:
         return position.value
     if position.at is At.TIME:
         return sequence_at(connection, info, position.value)
-    return info.last_seq + 1 if position.at is At.LATEST else first_sequence(info)
+    return info.end_seq + 1 if position.at is At.LATEST else first_sequence(info)
 
 
 def end_sequence(connection: Connection, info: StreamInfo, position: Position) -> int:
     """The last sequence to read, of the existing ones."""
     if position.at is At.SEQUENCE:
-        return min(position.value, info.last_seq)
+        return min(position.value, info.end_seq)
     if position.at is At.TIME:
-        return sequence_at(connection, info, position.value) - 1
-    return info.last_seq
+        return min(sequence_at(connection, info, position.value) - 1, info.end_seq)
+    return info.end_seq
 
 
 def counter(connection: Connection, info: StreamInfo, subjects: tuple[str, ...]) -> Count:
@@ -374,7 +398,7 @@ def plan_latest(
     """
     total = count(wanted.first, wanted.last)
     # An entry that was replaced before it was counted would not be missed, and not searched.
-    has_moved = ApiClient(connection).stream_info(info.name).last_seq != info.last_seq
+    has_moved = newest(connection, options, info) != info.end_seq
     if total == 0:
         subjects = subjects_of(options)
         may_be_behind = wanted.is_open and has_moved
@@ -399,7 +423,7 @@ class SourceReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         options = self.options
         with named_errors(options), borrowed(options.login) as connection:
-            info = ApiClient(connection).stream_info(options.stream)
+            info = stream_to_read(connection, options)
             first, last = self.bounds(connection, info)
             subjects = self.subjects()
             if subjects is None or first > last:
@@ -422,9 +446,11 @@ class SourceReader(DataSourceReader):
         subjects: tuple[str, ...],
     ) -> list[InputPartition]:
         options = self.options
-        way = choose_way(info, subjects, options.consistency.value)
+        way = choose_way(info, subjects, options.consistency)
         reader = objects.ObjectReader(connection, options.name, info, way, changes=False)
-        metas = reader.metas(wanted, subjects, until_now=options.ending.at is At.LATEST)
+        is_open = options.ending.at is At.LATEST
+        until_now = partial(newest, connection, options, info) if is_open else None
+        metas = reader.metas(wanted, subjects, until_now)
         parts = options.partitions_min or PARTITIONS_DEFAULT
         return [ObjectsPartition(share, info) for share in objects.shared_out(metas, parts)]
 
@@ -473,7 +499,7 @@ def _rows(
         yield from _message_rows(connection, options, schema, partition)
         return
     subjects = subjects_of(options)
-    way = choose_way(partition.info, subjects, options.consistency.value)
+    way = choose_way(partition.info, subjects, options.consistency)
     reader = objects.ObjectReader(connection, options.name, partition.info, way, changes)
     if isinstance(partition, ObjectsPartition):
         metas: Sequence[objects.Meta] = partition.metas
@@ -487,15 +513,13 @@ def _message_rows(
     connection: Connection, options: SourceOptions, schema: StructType, partition: RangePartition
 ) -> Iterator[pa.RecordBatch]:
     info, subjects, planned = partition.info, partition.subjects, partition.range
-    way = choose_way(info, subjects, options.consistency.value)
+    way = choose_way(info, subjects, options.consistency)
     headers_only = not _wants_payloads(options, schema)
 
     def read(wanted: SequenceRange) -> Iterator[Columns]:
         return read_range(connection, info, wanted, subjects, way, headers_only=headers_only)
 
-    def newest() -> int:
-        return ApiClient(connection).stream_info(info.name).last_seq
-
+    newest_now = partial(newest, connection, options, info)
     one_per_key = info.config.get("max_msgs_per_subject") == 1
     if partition.latest is not None:
         of = partition.latest
@@ -505,11 +529,11 @@ def _message_rows(
             planned.last,
             planned.count,
             of.head or planned.last,
-            None if of.head is None else newest,
+            None if of.head is None else newest_now,
         )
     elif options.kind is Kind.BUCKET and not options.history:
         entries = buckets.LatestEntries(read, one_per_key)
-        until_now = newest if options.ending.at is At.LATEST else None
+        until_now = newest_now if options.ending.at is At.LATEST else None
         chunks = entries.chunks(planned.first, planned.last, until_now)
     else:
         chunks = _complete(read(SequenceRange(planned.first, planned.last)), options, partition)

@@ -51,6 +51,7 @@ from headwater.spark.read.source import (
     read_partition,
     report_loss,
     start_sequence,
+    stream_to_read,
     subjects_of,
 )
 from headwater.spark.schema import check_columns
@@ -108,7 +109,7 @@ class StreamSourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:
         with self._planning() as (_, info):
-            self._target = info.created, info.last_seq
+            self._target = info.created, info.end_seq
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         with one_line_errors():
@@ -121,7 +122,7 @@ class StreamSourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         offset.check_stream(self.options.stream)
         self._tell_changed_subjects(offset)
         try:
-            with self._planning() as (connection, info):
+            with self._planning(offset) as (connection, info):
                 known = replace(offset, lost=offset.lost + self._gone_in(offset))
                 begin = self._after_losses(self._after_barren(known), info)
                 plan = self._planned(connection, info, begin, limit)
@@ -233,7 +234,7 @@ class StreamSourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         else:
             wanted = SequenceRange(begin.next, last, is_open=self.options.ending.at is At.LATEST)
             ranges = plan_latest(self.options, connection, info, wanted, count)
-            end = replace(end, ranges=ranges, head=info.last_seq if wanted.is_open else None)
+            end = replace(end, ranges=ranges, head=info.end_seq if wanted.is_open else None)
         if measured is not None:
             return Plan(end, len(measured.sequences), measured.bytes)
         # An unknown count is at most the number of sequences.
@@ -263,7 +264,7 @@ class StreamSourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             # With several streams, the rest of the limit for the next one has to be known.
             return None
         subjects = subjects_of(self.options)
-        way = choose_way(info, subjects, self.options.consistency.value)
+        way = choose_way(info, subjects, self.options.consistency)
         with closing(message_sizes(connection, info, wanted, subjects, way)) as sizes:
             return measure(wanted.last, size, sizes, limit.may_exceed)
 
@@ -278,7 +279,7 @@ class StreamSourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # By the subjects of the plan: the options may have changed since.
         subjects = subjects_of(self.options) if offset.subjects is None else offset.subjects
         self._tell_changed_subjects(offset)
-        with self._planning() as (connection, info):
+        with self._planning(offset) as (connection, info):
             offset.check_stream(info.name)
             loss = replacement_of(offset, info)
             if loss is not None:
@@ -307,9 +308,18 @@ class StreamSourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_partition(self.options, self.schema, partition, changes=True)
 
     @contextmanager
-    def _planning(self) -> Iterator[tuple[Connection, StreamInfo]]:
+    def _planning(self, offset: Offset | None = None) -> Iterator[tuple[Connection, StreamInfo]]:
+        """A connection, and the stream, of which the query has read up to `offset`."""
+
+        def has_read(info: StreamInfo) -> int:
+            if offset is None or offset.created != info.created:
+                return 0
+            starting = self.options.starting
+            waits = starting.at is At.SEQUENCE and starting.value == offset.next
+            return 0 if waits else offset.next - 1
+
         with named_errors(self.options), borrowed(self.options.login) as connection:
-            yield connection, ApiClient(connection).stream_info(self.options.stream)
+            yield connection, stream_to_read(connection, self.options, has_read)
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ class UnplannedStreamReader(StreamSourceReader):
     def initialOffset(self) -> dict[str, Any]:
         initial = super().initialOffset()
         with one_line_errors(), self._planning() as (_, info):
-            if Offset.from_json(initial).next > info.last_seq + 1:
+            if Offset.from_json(initial).next > info.end_seq + 1:
                 # The end of a batch, asked for without its start, would lie before the start.
                 raise OptionError(needs("startingSequence behind the end of a stream", "4.2"))
         return initial
@@ -37,7 +37,8 @@ class UnplannedStreamReader(StreamSourceReader):
     def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]
         with one_line_errors():
             try:
-                with self._planning() as (connection, info):
+                told = None if self._latest is None else Offset.from_json(self._latest)
+                with self._planning(told) as (connection, info):
                     last = end_sequence(connection, info, self.options.ending)
             except TableMissingError:
                 if self._latest is None:

@@ -29,7 +29,7 @@ class Archived:
 
 def stream(first: int, last: int, **config: Any) -> StreamInfo:
     messages = max(0, last - first + 1)
-    return StreamInfo("orders", "c1", config, messages, 0, first, last, 0, "", "")
+    return StreamInfo("orders", "c1", config, messages, 0, first, last, 0, "", "", last)
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ CREATED = "2026-11-15T05:00:00Z"
 
 def info(first: int = 1, last: int = 0, created: str = CREATED, **config: Any) -> StreamInfo:
     messages = max(0, last - first + 1)
-    return StreamInfo("orders", created, config, messages, 0, first, last, 0, "", "")
+    return StreamInfo("orders", created, config, messages, 0, first, last, 0, "", "", last)
 
 
 def at(sequence: int) -> Offset:

@@ -2,14 +2,16 @@
 
 A batch is answered by messages and then a status: 204 at its end, 404 if there was nothing at all.
 Any replica may answer, also one that lags: its messages are believed, its end of the stream is not.
-Before a read ends short of its range, it asks the leader for the next message.
+Before a read ends short of its range, it asks the leader for the next message. A session read asks
+a replica that has the whole range, and a linearizable one the leader.
 
 Each message comes with lines behind its stored headers that say where it is from:
 
     Nats-Stream, Nats-Subject, Nats-Sequence, Nats-Time-Stamp, Nats-Num-Pending, Nats-Last-Sequence
 
-The reader cuts them off, from the last line that names a stream on: the text before it is the
-stored block, also if that has lines of the same names. The name itself does not count: a mirror
+and in a session a last one, Nats-Session-Sequence. The reader cuts them off, from the last line
+that names a stream on: the text before it is the stored block, also if that has lines of the same
+names, but for the session's, of which servers leave one. The name itself does not count: a mirror
 with `mirror_direct` answers for its origin, under its own name.
 
 Servers put their lines in place of the last two bytes of a stored block, unseen. If these bytes
@@ -27,10 +29,12 @@ import msgspec
 from headwater.client.link.api import ApiClient
 from headwater.client.link.connection import NO_RESPONDERS, Connection, status_of
 from headwater.client.link.errors import LinkError, NoRespondersError, TimedOutError
+from headwater.client.link.reads.levels import ReadLevel
 from headwater.client.link.reads.patterns import ALL, Patterns
 from headwater.client.link.reads.ranges import (
     CHUNK_BYTES,
     CHUNK_ROWS,
+    BehindError,
     Columns,
     IncompleteError,
     SequenceRange,
@@ -40,6 +44,8 @@ from headwater.wire.frames import publish_frame
 from headwater.wire.headers import VERSION
 
 _END_OF_BATCH: Final = 204
+# A request of a session ends at a sequence that the answering server does not have yet.
+_BEHIND: Final = 412
 _NOT_FOUND: Final = 404
 _STATUS_START: Final = VERSION + b" "
 
@@ -66,13 +72,15 @@ class DirectReader:
         stream: str,
         patterns: Patterns,
         headers_only: bool,
-        by_leader: bool,
+        level: ReadLevel = ReadLevel.WEAK,
     ) -> None:
         self._connection = connection
         self._stream = stream
         self._patterns = patterns
         self._headers_only = headers_only
-        api = "DIRECT_LEADER.GET" if by_leader else "DIRECT.GET"
+        self._in_session = level is ReadLevel.SESSION
+        self._lines = _LINES + self._in_session
+        api = "DIRECT_LEADER.GET" if level is ReadLevel.LINEARIZABLE else "DIRECT.GET"
         self._subject = f"{connection.login.api}{api}.{stream}"
         # A request has one pattern at the most; several are matched here.
         self._is_matched_here = len(patterns.distinct) > 1
@@ -83,7 +91,7 @@ class DirectReader:
         first = wanted.first
         while first <= wanted.last:
             left = CHUNK_ROWS if wanted.is_open else wanted.last - first + 1
-            columns, is_at_end = self._batch(first, left)
+            columns, is_at_end = self._batch(first, left, wanted.last)
             if len(columns):
                 first = columns.sequences[-1] + 1
                 found = columns.between(wanted)
@@ -92,11 +100,12 @@ class DirectReader:
                 if len(found):
                     yield found
             if is_at_end and first <= wanted.last:
-                self._check_complete(first, wanted.last)
+                if not self._in_session:
+                    self._check_complete(first, wanted.last)
                 return
 
-    def _batch(self, first: int, left: int) -> tuple[Columns, bool]:
-        """The messages that one request brings, and whether the stream has no more."""
+    def _batch(self, first: int, left: int, last: int) -> tuple[Columns, bool]:
+        """The messages that one request brings, and whether the stream has no more up to `last`."""
         request: dict[str, Any] = {
             "seq": first,
             "batch": min(left, CHUNK_ROWS),
@@ -104,17 +113,19 @@ class DirectReader:
         }
         if self._pattern != ALL:
             request["next_by_subj"] = self._pattern
+        if self._in_session:
+            request["min_last_seq"] = last
         inbox = self._connection.new_inbox()
         sid = self._connection.subscribe(inbox)
         try:
             body = msgspec.json.encode(request)
             self._connection.send(publish_frame(self._subject.encode(), inbox.encode(), b"", body))
-            return self._answer(sid)
+            return self._answer(sid, last)
         finally:
             if self._connection.is_open:
                 self._connection.unsubscribe(sid)
 
-    def _answer(self, sid: bytes) -> tuple[Columns, bool]:
+    def _answer(self, sid: bytes, last: int) -> tuple[Columns, bool]:
         wait_s = self._connection.login.request_timeout_s
         gathered = Columns.empty()
         while True:
@@ -132,10 +143,12 @@ class DirectReader:
             if headers:
                 gathered.extend(self._columns(headers, payloads[: len(headers)]))
             if end:
-                return gathered, self._is_last(end)
+                return gathered, self._is_last(end, last)
 
-    def _is_last(self, status_block: bytes) -> bool:
+    def _is_last(self, status_block: bytes, last: int) -> bool:
         status = status_of(status_block)
+        if status == _BEHIND and self._in_session:
+            raise BehindError(self._stream, last)
         if status == _NOT_FOUND:
             return True
         if status == _END_OF_BATCH:
@@ -149,13 +162,14 @@ class DirectReader:
         """Messages by their header blocks, all at once."""
         parts = [header.rpartition(_MARK) for header in headers]
         lines = b"".join([part[2] for part in parts]).split(_CRLF)
-        if len(lines) != _LINES * len(headers) + 1:
+        size = self._lines
+        if len(lines) != size * len(headers) + 1:
             raise IncompleteError(f"a direct get was answered in another form: {headers[0]!r}")
         stored = [part[0] + _CRLF if part[0] != _VERSION_LINE else b"" for part in parts]
         columns = Columns(
-            [line[_SUBJECT_AT:] for line in lines[1::_LINES]],
-            [int(line[_SEQUENCE_AT:]) for line in lines[2::_LINES]],
-            [_time_ns(line[_TIME_AT:]) for line in lines[3::_LINES]],
+            [line[_SUBJECT_AT:] for line in lines[1::size]],
+            [int(line[_SEQUENCE_AT:]) for line in lines[2::size]],
+            [_time_ns(line[_TIME_AT:]) for line in lines[3::size]],
             stored,
             [b""] * len(stored) if self._headers_only else payloads,
         )

@@ -1,18 +1,19 @@
 """The messages of a range of sequences, exactly: each that exists and matches, in order, once.
 
-There are four ways to read, alike in what they yield and different in what they cost and touch:
+There are five ways to read, alike in what they yield and different in what they cost and touch:
 
-CONSUMER       an ephemeral consumer: fastest; the stream has a consumer while it is read
-DIRECT         batched direct gets, answered by any replica: nothing on the server is changed
-LEADER_DIRECT  the same, answered by the leader under its lease: linearizable
-GETS           single gets through the API, some under way at a time: always possible
+CONSUMER        an ephemeral consumer: fastest; the stream has a consumer while it is read
+DIRECT          batched direct gets, answered by any replica: nothing on the server is changed
+SESSION_DIRECT  the same, answered by a replica that has the whole range: the leader is not asked
+LEADER_DIRECT   the same, answered by the leader that is sure to lead: linearizable
+GETS            single gets through the API, some under way at a time: always possible
 
 A stream whose messages go when consumers have seen them is never read through a consumer.
 
 A read that loses its connection, or a message on its way, goes on behind the last message it has
 yielded, for as long as the login is patient; each yielded message is progress and ends the outage.
-It ends at the last sequence the stream had when the read began. A stream that was deleted
-and made again in the meantime is another stream: StreamReplacedError.
+It ends at the last sequence the stream had when the read began, as a read of its level sees it. A
+stream that was deleted and made again in the meantime is another stream: StreamReplacedError.
 
 While a read is under way its connection is for nothing else.
 """
@@ -20,23 +21,26 @@ While a read is under way its connection is for nothing else.
 from collections.abc import Generator
 from contextlib import closing
 from enum import Enum
-from typing import Protocol
+from typing import Final, Protocol
 
 from headwater.client.api.answers import STREAM_NOT_FOUND, StreamInfo
-from headwater.client.link.api import ApiClient
 from headwater.client.link.connection import Connection
 from headwater.client.link.errors import (
     UNAVAILABLE,
     ApiRefusedError,
-    ConnectionLostError,
     LinkError,
-    NoRespondersError,
     RefusedError,
-    TimedOutError,
 )
 from headwater.client.link.outage import Outage
 from headwater.client.link.reads.consumer_reads import ConsumerReader
 from headwater.client.link.reads.direct_reads import DirectReader
+from headwater.client.link.reads.levels import (
+    ReadLevel,
+    ReadLevelError,
+    check_level,
+    may_pass,
+    stream_at,
+)
 from headwater.client.link.reads.message_gets import MessageGetReader
 from headwater.client.link.reads.patterns import Patterns
 from headwater.client.link.reads.ranges import (
@@ -49,7 +53,8 @@ from headwater.client.link.reads.ranges import (
 __all__ = [
     "Columns",
     "IncompleteError",
-    "LinearizableError",
+    "ReadLevel",
+    "ReadLevelError",
     "SequenceRange",
     "StreamReplacedError",
     "Way",
@@ -63,32 +68,34 @@ class Way(Enum):
 
     CONSUMER = "consumer"
     DIRECT = "direct"
+    SESSION_DIRECT = "session direct"
     LEADER_DIRECT = "leader direct"
     GETS = "gets"
 
 
-class LinearizableError(LinkError):
-    """The stream answers no linearizable reads."""
-
-    def __init__(self) -> None:
-        super().__init__("linearizable reads are not enabled for this stream")
-
-    def __reduce__(self) -> tuple[type["LinearizableError"], tuple[()]]:
-        return type(self), ()
+_OF_LEVEL: Final = {
+    ReadLevel.WEAK: Way.DIRECT,
+    ReadLevel.SESSION: Way.SESSION_DIRECT,
+    ReadLevel.LINEARIZABLE: Way.LEADER_DIRECT,
+}
+# Of the other ways each range ends where the leader says.
+_LEVEL_OF: Final = {
+    Way.SESSION_DIRECT: ReadLevel.SESSION,
+    Way.LEADER_DIRECT: ReadLevel.LINEARIZABLE,
+}
 
 
 def choose_way(
-    info: StreamInfo, subjects: tuple[str, ...] = (), consistency: str = "leader"
+    info: StreamInfo, subjects: tuple[str, ...] = (), level: ReadLevel = ReadLevel.LEADER
 ) -> Way:
-    """The fastest way that the stream allows and the consistency asks for.
+    """The fastest way that the stream allows and the level asks for. Raises ReadLevelError.
 
     A consumer and the gets are answered by the leader, direct gets are compared with what it has:
-    each is good enough for `leader` and `session`. Raises LinearizableError.
+    each serves the leader level.
     """
-    if consistency == "linearizable":
-        if info.config.get("read_consistency", "default") in ("", "default"):
-            raise LinearizableError
-        return Way.LEADER_DIRECT
+    check_level(info, level)
+    if level is not ReadLevel.LEADER:
+        return _OF_LEVEL[level]
     if info.retention == "limits":
         return Way.CONSUMER
     return _without_consumer(info)
@@ -125,7 +132,7 @@ def read_range(
     outage = Outage(connection.login)
     while True:
         try:
-            last_sequence = _seen(connection, info)
+            last_sequence = _seen(connection, info, way, wanted)
             rest = SequenceRange(first, min(wanted.last, last_sequence), wanted.is_open)
             with closing(reader.read(rest, last_sequence)) as chunks:
                 for columns in chunks:
@@ -138,7 +145,7 @@ def read_range(
                 way = _without_consumer(info)
                 reader = _reader(connection, info, way, patterns, headers_only)
                 continue
-            if not _may_pass(error):
+            if not may_pass(error):
                 raise
             outage.pause(error)
 
@@ -150,20 +157,32 @@ def _reader(
         return ConsumerReader(connection, info, patterns, headers_only)
     if way is Way.GETS:
         return MessageGetReader(connection, info, patterns, headers_only)
-    return DirectReader(connection, info.name, patterns, headers_only, way is Way.LEADER_DIRECT)
+    level = _LEVEL_OF.get(way, ReadLevel.WEAK)
+    return DirectReader(connection, info.name, patterns, headers_only, level)
 
 
-def _seen(connection: Connection, info: StreamInfo) -> int:
+def _seen(connection: Connection, info: StreamInfo, way: Way, wanted: SequenceRange) -> int:
     """The last sequence of the stream as it is now. Raises StreamReplacedError."""
     if not connection.is_open:
         connection.reconnect()
-    now = ApiClient(connection).stream_info(info.name)
+
+    def planned_end(now: StreamInfo) -> int:
+        """The end of the range, if it was in the stream when the read was planned."""
+        _check_same(info, now)
+        return min(wanted.last, info.end_seq)
+
+    level = _LEVEL_OF.get(way, ReadLevel.LEADER)
+    now = stream_at(connection, info.name, level, planned_end)
+    _check_same(info, now)
+    return now.end_seq
+
+
+def _check_same(info: StreamInfo, now: StreamInfo) -> None:
     if now.created != info.created:
         raise StreamReplacedError(
             f"stream {info.name} was deleted and made again at {now.created}: what was to be read"
             " is gone; start a new query"
         )
-    return now.last_seq
 
 
 def _is_about_consumers(error: LinkError) -> bool:
@@ -173,11 +192,3 @@ def _is_about_consumers(error: LinkError) -> bool:
         and error.code != UNAVAILABLE
         and error.err_code != STREAM_NOT_FOUND
     )
-
-
-def _may_pass(error: LinkError) -> bool:
-    """Whether the same may succeed a little later."""
-    if isinstance(error, ApiRefusedError):
-        return error.is_passing
-    passing = (ConnectionLostError, TimedOutError, NoRespondersError, IncompleteError)
-    return isinstance(error, passing)

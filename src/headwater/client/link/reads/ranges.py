@@ -25,6 +25,18 @@ class IncompleteError(LinkError):
     """A message that was on its way did not arrive; another attempt may succeed."""
 
 
+class BehindError(IncompleteError):
+    """The server that answered is behind what a session has read or written."""
+
+    def __init__(self, stream: str, sequence: int) -> None:
+        super().__init__(f"no server that answers has stream {stream} up to sequence {sequence}")
+        self.stream = stream
+        self.sequence = sequence
+
+    def __reduce__(self) -> tuple[type["BehindError"], tuple[str, int]]:
+        return type(self), (self.stream, self.sequence)
+
+
 @dataclass(frozen=True)
 class SequenceRange:
     """Sequences from `first` to `last`, both included; empty if `last` is below `first`.

@@ -21,7 +21,8 @@ from headwater.client.link.reads.consumer_reads import (
     _PullSize,
 )
 from headwater.client.link.reads.fetch import (
-    LinearizableError,
+    ReadLevel,
+    ReadLevelError,
     SequenceRange,
     StreamReplacedError,
     Way,
@@ -483,22 +484,19 @@ def test_a_stream_may_limit_how_long_consumers_stay(log: Log) -> None:
 # --- the choice of a way --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("consistency", ["leader", "session"])
-def test_a_stream_that_keeps_what_it_has_is_read_through_a_consumer(
-    log: Log, consistency: str
-) -> None:
+def test_a_stream_that_keeps_what_it_has_is_read_through_a_consumer(log: Log) -> None:
     log.create()
-    info = log.info()
-    assert choose_way(info, (), consistency) is Way.CONSUMER
+    assert choose_way(log.info()) is Way.CONSUMER
 
 
-def test_linearizable_reads_have_to_be_enabled(log: Log) -> None:
-    log.create()
+@pytest.mark.parametrize("level", [ReadLevel.WEAK, ReadLevel.SESSION, ReadLevel.LINEARIZABLE])
+def test_levels_have_to_be_enabled(log: Log, level: ReadLevel) -> None:
+    log.create(allow_direct=False)
     info = log.info()
     with pytest.raises(
-        LinearizableError, match=r"^linearizable reads are not enabled for this stream$"
+        ReadLevelError, match=rf"^{level.value} reads are not enabled for this stream$"
     ):
-        choose_way(info, (), "linearizable")
+        choose_way(info, (), level)
 
 
 def test_a_linearizable_read_is_answered_by_the_leader(tmp_path: Path) -> None:
@@ -508,7 +506,7 @@ def test_a_linearizable_read_is_answered_by_the_leader(tmp_path: Path) -> None:
             log = Log(server, connection)
             log.create(read_consistency="strong", allow_direct=False)
             server.publish(numbered(300, subjects=3))
-            way = choose_way(log.info(), (), "linearizable")
+            way = choose_way(log.info(), (), ReadLevel.LINEARIZABLE)
             assert way is Way.LEADER_DIRECT
             assert log.read(way=way) == log.stored()
     finally:

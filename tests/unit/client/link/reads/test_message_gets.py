@@ -18,7 +18,7 @@ from tests.kit.link_peers import Responder, running, url_of
 from tests.kit.server_process import HEADWATER
 from tests.kit.stream_servers import KINDS, Server
 
-INFO = StreamInfo("LOG", "", {}, 1, 1, 1, 1, 0, "", "")
+INFO = StreamInfo("LOG", "", {}, 1, 1, 1, 1, 0, "", "", 1)
 
 
 @pytest.mark.parametrize("answer", [b"", b"no JSON", b'{"message": {"seq": 1}}', b"[1]"])
