@@ -18,7 +18,7 @@ from headwater.cli.connection.session import Session
 from headwater.cli.connection.target import Target
 from headwater.cli.shell.exits import CommandFailed
 from headwater.client.api import pages
-from headwater.client.api.answers import ApiRefusal, read_answer
+from headwater.client.api.answers import INVALID_JSON, ApiRefusal, StreamInfo, read_answer
 from headwater.client.api.requests import (
     DEFAULT_PREFIX,
     ApiRequest,
@@ -27,6 +27,15 @@ from headwater.client.api.requests import (
     consumer_info,
     message_get,
     stream_info,
+)
+from headwater.client.link.reads.levels import (
+    NOT_COMPLETE,
+    NOT_ENABLED,
+    NOT_KNOWN,
+    SESSION_MARK,
+    ReadLevel,
+    ReadLevelError,
+    check_level,
 )
 
 T = TypeVar("T")
@@ -112,24 +121,44 @@ class AsyncApiClient:
         """The names of all streams, or of those that keep `subject`."""
         return await joined(self._pages(pages.stream_names(subject)))
 
-    async def message(self, stream: str, wanted: Document, is_linearizable: bool) -> Document:
-        """One message, as the leader of its stream has it; or as it was acknowledged last."""
-        if is_linearizable:
-            sequence = await self._sequence_of(stream, wanted)
+    async def promising_info(self, stream: str, **wanted: Any) -> Document:
+        """`info` with the sync intervals of the stream's servers, if the server knows the word."""
+        try:
+            return await self.info(stream, **wanted, sync_intervals=True)
+        except CommandRefused as refused:
+            if refused.err_code != INVALID_JSON:
+                raise
+            return await self.info(stream, **wanted)
+
+    async def message(
+        self, stream: str, wanted: Document, level: ReadLevel, min_last_seq: int = 0
+    ) -> Document:
+        """One message by a read of a level. `min_last_seq` is what the session has seen."""
+        if level is not ReadLevel.LEADER:
+            sequence = await self._sequence_of(stream, wanted, level, min_last_seq)
+            if not sequence:
+                raise CommandFailed(
+                    "no message found",
+                    f"See which sequences there are with: headwater stream info {stream}",
+                )
             # A sequence has one message for ever, so its contents need no second such read.
-            wanted = {"seq": sequence} if sequence else wanted
+            wanted = {"seq": sequence}
         message: Document = (await self.request(message_get(stream, wanted)))["message"]
         return message
 
-    async def _sequence_of(self, stream: str, wanted: Document) -> int:
-        """The sequence of a message by a linearizable read; 0 if there is none."""
-        info = await self.request(stream_info(stream))
-        if info["config"].get("read_consistency", "default") in ("", "default"):
-            raise CommandFailed(
-                "linearizable reads are not enabled for this stream",
-                f"Enable them with: headwater stream edit {stream} --read-consistency weak",
-            )
-        request = ApiRequest(f"DIRECT_LEADER.GET.{stream}", wanted, stream)
+    async def _sequence_of(
+        self, stream: str, wanted: Document, level: ReadLevel, min_last_seq: int
+    ) -> int:
+        """The sequence of a message by a read of a level; 0 if there is none."""
+        info = StreamInfo.of(stream, await self.request(stream_info(stream)))
+        try:
+            check_level(info, level)
+        except ReadLevelError as error:
+            raise not_offered(error, stream) from error
+        call = "DIRECT_LEADER" if level is ReadLevel.LINEARIZABLE else "DIRECT"
+        if level is ReadLevel.SESSION:
+            wanted = wanted | {"min_last_seq": min_last_seq}
+        request = ApiRequest(f"{call}.GET.{stream}", wanted, stream)
         asked = asyncio.ensure_future(
             self.session.client.request(
                 request.subject(self.prefix), request.payload, self.timeout_s
@@ -139,14 +168,22 @@ class AsyncApiClient:
             answer = await self.session.until(asked, None)
         except nats.errors.NoRespondersError as error:
             raise NoAnswer(
-                f"No server is sure to lead stream {stream} now",
+                f"No server answers {level.value} reads of stream {stream} now",
                 "Try again in a moment: another leader may be on its way.",
             ) from error
         except nats.errors.TimeoutError as error:
             raise self._silence(request.subject(self.prefix)) from error
         finally:
             asked.cancel()
-        return int((answer.headers or {}).get("Nats-Sequence", "0"))
+        headers = answer.headers or {}
+        if level is ReadLevel.SESSION and SESSION_MARK.decode() not in headers:
+            raise not_offered(ReadLevelError(level, NOT_KNOWN), stream)
+        if headers.get("Status") == str(NOT_COMPLETE):
+            raise CommandFailed(
+                f"The server that answered has not got sequence {min_last_seq} of stream {stream}",
+                "Try again in a moment: it may be catching up.",
+            )
+        return int(headers.get("Nats-Sequence", "0"))
 
     async def consumer(self, stream: str, consumer: str) -> Document:
         """A consumer's information."""
@@ -180,6 +217,14 @@ class AsyncApiClient:
             f"No answer to {subject} within {duration_text(self.timeout_s)}",
             "Is JetStream enabled, and the API's prefix right? Allow more time with --timeout.",
         )
+
+
+def not_offered(error: ReadLevelError, stream: str) -> CommandFailed:
+    """The failure of a read whose level the stream, or its server, does not offer."""
+    advice = "Servers of Headwater have such reads; nats-server has not."
+    if error.reason == NOT_ENABLED:
+        advice = f"Enable them with: headwater stream edit {stream} --read-consistency weak"
+    return CommandFailed(str(error), advice)
 
 
 async def joined(pages: AsyncIterator[list[T]]) -> list[T]:

@@ -46,6 +46,7 @@ from headwater.cli.streams.copies import (
     copies_table,
     missing_advice,
 )
+from headwater.cli.streams.promises import Promises
 from headwater.cli.streams.settings import SETTINGS, promoted, reset_values, without_effect
 from headwater.client.api.requests import (
     Document,
@@ -55,6 +56,7 @@ from headwater.client.api.requests import (
     stream_purge,
     stream_update,
 )
+from headwater.client.link.reads.levels import ReadLevel
 
 # --- making and changing ------------------------------------------------------------------------
 
@@ -233,15 +235,18 @@ def info(
     subject: str | None,
     as_json: bool,
 ) -> ExitCode:
-    """Show the configuration and the state of the stream NAME."""
+    """Show the configuration, the promises and the state of the stream NAME."""
     wanted: dict[str, Any] = {"deleted_details": True} if deleted else {}
     if subjects or subject:
         wanted["subjects_filter"] = subject or ">"
-    answer = api.call(lambda calls: calls.info(name, **wanted))
+    answer = api.call(lambda calls: calls.promising_info(name, **wanted))
+    promises = Promises.of(answer)
     if as_json:
-        output.result(document(answer))
+        output.result(document(answer | {"promises": promises.document()}))
         return ExitCode.OK
-    output.result(render.info_text(answer, now()))
+    output.result(render.info_text(answer, now(), promises.rows()))
+    if promises.warning:
+        output.remark(promises.warning)
     for line in missing_advice(copies_of(answer)):
         output.remark(line)
     if "subjects_filter" in wanted:
@@ -332,6 +337,7 @@ headwater stream get ORDERS --next-for 'orders.*' 17    the first such message f
 headwater stream get ORDERS 17 --raw > order.bin        the payload alone, byte for byte
 headwater stream get ORDERS 17 --json | jq .headers
 headwater stream get ORDERS --last-for orders.new --consistency linearizable
+headwater stream get ORDERS --last-for orders.new --consistency session --min-last-seq 17
 """,
 )
 @click.argument("name", type=STREAM_NAME)
@@ -340,9 +346,15 @@ headwater stream get ORDERS --last-for orders.new --consistency linearizable
 @click.option("--next-for", metavar="SUBJECT", help="The first on a subject, from SEQ on.")
 @click.option(
     "--consistency",
-    type=click.Choice(("leader", "linearizable")),
-    default="leader",
+    type=click.Choice([level.value for level in ReadLevel]),
+    default=ReadLevel.LEADER.value,
     help="Linearizable: no message that was acknowledged before is missed.",
+)
+@click.option(
+    "--min-last-seq",
+    type=click.IntRange(min=1),
+    metavar="SEQ",
+    help="With --consistency session: the last sequence that this session has seen.",
 )
 @click.option("--raw", is_flag=True, help="The payload alone.")
 @JSON_OPTION
@@ -354,6 +366,7 @@ def get(
     last_for: str | None,
     next_for: str | None,
     consistency: str,
+    min_last_seq: int | None,
     raw: bool,
     as_json: bool,
 ) -> ExitCode:
@@ -369,8 +382,10 @@ def get(
         wanted = {"seq": sequence}
     else:
         raise click.UsageError("say which message: SEQ, --last-for SUBJECT or --next-for SUBJECT")
-    is_linearizable = consistency == "linearizable"
-    message = api.call(lambda calls: calls.message(name, wanted, is_linearizable))
+    level = ReadLevel(consistency)
+    if (level is ReadLevel.SESSION) != (min_last_seq is not None):
+        raise click.UsageError("--consistency session and --min-last-seq belong together")
+    message = api.call(lambda calls: calls.message(name, wanted, level, min_last_seq or 0))
     if raw:
         write_payload(render.stored_data(message))
     elif as_json:

@@ -152,7 +152,7 @@ def marked(replica: Replica) -> str:
     return replica.name + ("!" if replica.problem else "")
 
 
-def info_text(info: Document, now: datetime) -> Text:
+def info_text(info: Document, now: datetime, promises: Sequence[tuple[str, str]] = ()) -> Text:
     """A stream in sections."""
     config = info["config"]
     text = Text("Stream ", TITLE_STYLE)
@@ -160,6 +160,7 @@ def info_text(info: Document, now: datetime) -> Text:
     text.append(f", created {time_text(info['created'])} ({age_text(info['created'], now)})\n")
     for section in SETTINGS.sections:
         append_section(text, section, SETTINGS.shown(config, section))
+    append_section(text, "Promises on these servers", promises)
     append_section(text, "State", state_rows(info["state"], now))
     append_section(text, "Cluster", cluster_rows(info.get("cluster")))
     append_section(text, "Copies from", [copy_row(copy) for copy in copies_of(info)])

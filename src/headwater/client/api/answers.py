@@ -13,6 +13,7 @@ from headwater.base.errors import PeerError
 from headwater.client.api.requests import Document
 from headwater.wire.info import decode_object
 
+INVALID_JSON: Final = 10025
 STREAM_NOT_FOUND: Final = 10059
 STREAM_NAME_IN_USE: Final = 10058
 CONSUMER_NOT_FOUND: Final = 10014

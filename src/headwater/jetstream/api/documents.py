@@ -59,6 +59,8 @@ class StreamInfoRequest(msgspec.Struct, kw_only=True):
     offset: Int = 0
     deleted_details: bool = False
     subjects_filter: str = ""
+    # Headwater's own: the sync intervals of the servers of the stream.
+    sync_intervals: bool = False
 
 
 class StreamNamesRequest(msgspec.Struct, kw_only=True):
@@ -221,8 +223,21 @@ class StreamUpdateResponse(DescribingResponse, kw_only=True):
     type: str = TYPE_PREFIX + "stream_update_response"
 
 
+class SyncInterval(msgspec.Struct, kw_only=True):
+    """The longest time that written bytes wait for a sync on one server of a stream.
+
+    `always`, or a duration; empty if the server has not told it.
+    """
+
+    server: str
+    sync_interval: str
+
+
 class StreamInfoResponse(PagedResponse, kw_only=True):
-    """The answer of STREAM.INFO, paged by subjects."""
+    """The answer of STREAM.INFO, paged by subjects.
+
+    `sync_intervals` is Headwater's own, and is there if the request asks for it.
+    """
 
     type: str = TYPE_PREFIX + "stream_info_response"
     config: Annotated[StreamConfig | None, OMIT_EMPTY] = None
@@ -234,6 +249,7 @@ class StreamInfoResponse(PagedResponse, kw_only=True):
     sources: Annotated[list[StreamSourceInfo], OMIT_EMPTY] = msgspec.field(default_factory=list)
     alternates: Annotated[list[StreamAlternate], OMIT_EMPTY] = msgspec.field(default_factory=list)
     ts: Text = ""
+    sync_intervals: Annotated[list[SyncInterval], OMIT_EMPTY] = msgspec.field(default_factory=list)
 
 
 class StreamDeleteResponse(Response, kw_only=True):

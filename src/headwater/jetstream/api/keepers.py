@@ -29,6 +29,8 @@ class ApiSettings(msgspec.Struct, frozen=True, kw_only=True):
     server_version: str
     # Whether unknown fields of a request are refused.
     strict: bool
+    # The longest time that written bytes wait for a sync: `always`, or a duration.
+    sync_interval: str = ""
     # The longest duplicate window of a stream; zero is no limit.
     duplicate_window_max_ns: int = 0
     # The most messages a consumer may have unacknowledged; zero is no limit.
@@ -127,6 +129,9 @@ def find_no_surroundings(account: JetStreamAccount, settings: ApiSettings) -> Su
     return None
 
 
+FindSurroundings = Callable[[JetStreamAccount, ApiSettings], Surroundings | None]
+
+
 class CopyInfo(NamedTuple):
     """The documents about the origins of a stream."""
 
@@ -137,6 +142,11 @@ class CopyInfo(NamedTuple):
 def find_no_copies(account: str, stream: str) -> CopyInfo | None:
     """Find no origins: the stream copies none."""
     return None
+
+
+def find_no_sync_interval(server: str) -> str:
+    """Find no sync interval: there are no other servers."""
+    return ""
 
 
 class Keepers(NamedTuple):
@@ -153,10 +163,10 @@ class Keepers(NamedTuple):
     # Has another server lead a stream, by account, name and placement. Raises ApiError.
     hand_over: Callable[[str, str, Placement | None], object] = hand_nothing_over
     # The streams and limits of an account in the whole cluster; None for those of this server.
-    find_surroundings: Callable[[JetStreamAccount, ApiSettings], Surroundings | None] = (
-        find_no_surroundings
-    )
+    find_surroundings: FindSurroundings = find_no_surroundings
     # The totals of an account; in a cluster those of all servers.
     count_totals: Callable[[JetStreamAccount], AccountTotals] = count_here
     # The state of the origins of a stream that is led here, by account and name.
     find_copies: Callable[[str, str], CopyInfo | None] = find_no_copies
+    # The sync interval of another server of the cluster; empty if it is not known.
+    find_sync_interval: Callable[[str], str] = find_no_sync_interval

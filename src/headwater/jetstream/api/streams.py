@@ -46,6 +46,7 @@ from headwater.jetstream.api.documents import (
     StreamPurgeResponse,
     StreamState,
     StreamUpdateResponse,
+    SyncInterval,
     describe,
 )
 from headwater.jetstream.api.keepers import ApiSettings, Keepers
@@ -247,8 +248,22 @@ class StreamApi:
             info.state.subjects = subjects
             if info.state.num_deleted:
                 info.state.deleted = deleted
+        if asked.sync_intervals:
+            response.sync_intervals = self._sync_intervals(info.cluster)
         describe(response, info)
         return response
+
+    def _sync_intervals(self, cluster: ClusterInfo) -> list[SyncInterval]:
+        """The sync intervals of the servers of a stream, as far as they are known."""
+        own, find = self.settings, self.keepers.find_sync_interval
+        servers = {cluster.leader, *(each.name for each in cluster.replicas)}
+        return [
+            SyncInterval(
+                server=name,
+                sync_interval=own.sync_interval if name == own.server_name else find(name),
+            )
+            for name in sorted(servers - {""})
+        ]
 
     def _alternates(self, stream: Stream, cluster: str) -> list[StreamAlternate]:
         """The streams of a cluster that have the messages of one, if there are several."""

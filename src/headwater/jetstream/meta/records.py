@@ -129,6 +129,10 @@ class StreamUnassigned(Struct, frozen=True):
     answer: AnswerTo | None = None
 
 
+SYNC_TAG: Final = "sync:"
+"""The beginning of the last tag of a server, which tells how long written bytes wait for a sync."""
+
+
 @final
 class ServerDescribed(Struct, frozen=True):
     """A server of the cluster and the settings that decide which streams it may hold.
@@ -142,6 +146,12 @@ class ServerDescribed(Struct, frozen=True):
     memory_bytes_max: int = 0
     storage_bytes_max: int = 0
     is_jetstream: bool = True
+
+    @property
+    def sync(self) -> str:
+        """The time that written bytes wait for a sync, or `always`; empty if it is not told."""
+        last = self.tags[-1] if self.tags else ""
+        return last.removeprefix(SYNC_TAG) if last.startswith(SYNC_TAG) else ""
 
 
 @final

@@ -25,14 +25,15 @@ from headwater.jetstream.api.keepers import (
     AccountTotals,
     ApiSettings,
     CopyInfo,
+    FindSurroundings,
     Keepers,
     count_here,
     find_no_group,
     find_no_surroundings,
+    find_no_sync_interval,
     hand_nothing_over,
 )
 from headwater.jetstream.api.streams import StreamApi
-from headwater.jetstream.config.stream_checks.checks import Surroundings
 from headwater.jetstream.config.stream_config import Placement
 from headwater.jetstream.consumers.acks import ACK_PREFIX
 from headwater.jetstream.consumers.push import FLOW_PREFIX
@@ -41,6 +42,7 @@ from headwater.jetstream.streams.publishing.batch_limits import BatchRoom
 from headwater.jetstream.streams.stream import Stream
 from headwater.runtime.environment import Environment
 from headwater.server.configuration.options import Options
+from headwater.server.configuration.placement_settings import sync_text
 from headwater.server.core.accounts import Account, Accounts
 from headwater.server.core.broker import Broker
 from headwater.server.core.ingest import RoomLimits
@@ -154,9 +156,9 @@ class StreamHost:
         # Finds the group of a stream. A server of a cluster has another one.
         self.find_group: Callable[[str, str], GroupState | None] = find_no_group
         # Likewise finds the streams and the limits of an account in the whole cluster.
-        self.find_surroundings: Callable[[JetStreamAccount, ApiSettings], Surroundings | None] = (
-            find_no_surroundings
-        )
+        self.find_surroundings: FindSurroundings = find_no_surroundings
+        # Likewise finds the sync interval of another server.
+        self.find_sync_interval: Callable[[str], str] = find_no_sync_interval
         # Likewise has another server lead a stream.
         self.hand_over: Callable[[str, str, Placement | None], object] = hand_nothing_over
         # Likewise counts the usage of an account.
@@ -229,6 +231,7 @@ class StreamHost:
             find_surroundings=lambda *asked: self.find_surroundings(*asked),
             count_totals=lambda account: self.count_totals(account),
             find_copies=self._find_copies,
+            find_sync_interval=lambda server: self.find_sync_interval(server),
         )
 
     def _find_copies(self, account: str, stream: str) -> CopyInfo | None:
@@ -369,6 +372,7 @@ class StreamHost:
             server_name=self._server.name,
             server_version=NATS_VERSION,
             strict=options.strict,
+            sync_interval=sync_text(self._options),
             duplicate_window_max_ns=options.duplicate_window_max_ns,
             max_ack_pending=options.max_ack_pending,
             max_request_batch=options.max_request_batch,

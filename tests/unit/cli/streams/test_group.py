@@ -418,6 +418,53 @@ def test_a_linearizable_read_needs_a_level_of_the_stream(
         assert json.loads(found)["sequence"] == 10
 
 
+@pytest.mark.parametrize("level", ["weak", "session"])
+def test_a_direct_read_has_the_message_of_its_level(
+    kind: str, stream: Call, filled: str, level: str
+) -> None:
+    words = ["get", filled, "--last-for", f"{filled}.0", "--consistency", level]
+    words += ["--min-last-seq", "10"] if level == "session" else []
+    ended = stream(*words)
+    assert ended.code == 1
+    assert ended.err.startswith(f"Error: {level} reads are not enabled for this stream\n")
+    assert "--read-consistency weak" in ended.err
+    assert stream("edit", filled, "--allow-direct", "--force").code == 0
+    if kind == "nats-server" and level == "session":
+        ended = stream(*words)
+        assert ended.code == 1
+        assert ended.err.startswith("Error: session reads are not known to this server, which")
+    else:
+        assert json.loads(stream(*words, "--json").out)["sequence"] == 10
+
+
+def test_a_session_is_not_answered_with_less_than_it_has_seen(
+    kind: str, stream: Call, filled: str
+) -> None:
+    assert stream("edit", filled, "--allow-direct", "--force").code == 0
+    words = ["get", filled, "1", "--consistency", "session"]
+    ended = stream(*words, "--min-last-seq", "11")
+    assert ended.code == 1
+    if kind == "headwater":
+        assert ended.err.startswith("Error: The server that answered has not got sequence 11 of")
+    ended = stream(*words)
+    assert ended.code == 2
+    assert "--consistency session and --min-last-seq belong together" in ended.err
+
+
+def test_the_information_tells_what_the_stream_promises(
+    kind: str, stream: Call, filled: str
+) -> None:
+    out = stream("info", filled).out
+    assert (
+        "\nPromises on these servers\n  Durability:  interval: kill -9 loses nothing acked" in out
+    )
+    found = json.loads(stream("info", filled, "--subjects", "--json").out)
+    assert found["promises"].keys() == {"durability", "writes", "reads"}
+    ends = {"headwater": "the last 2m", "nats-server": "since the last sync"}
+    assert found["promises"]["durability"].endswith(ends[kind])
+    assert len(found["state"]["subjects"]) == 2
+
+
 # --- losing -------------------------------------------------------------------------------------
 
 

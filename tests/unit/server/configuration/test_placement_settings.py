@@ -1,5 +1,7 @@
 """The settings by which streams are placed, as a file says them."""
 
+import pytest
+
 from headwater.jetstream.meta.placement import Candidates, PlacementRequest, ServerState, place
 from headwater.jetstream.meta.records import TAGS_MAX, ServerDescribed
 from headwater.server.configuration.keys import load_config
@@ -19,8 +21,21 @@ def options(text: str) -> Options:
 
 def test_a_server_is_described_by_its_settings_and_the_sizes_in_force() -> None:
     found = describe_server(options(FILE), 1024, 4096)
-    assert found == ServerDescribed("s1", "trio", ("az:a", "ssd"), 1024, 4096, True)
-    assert not describe_server(options("server_name: s1"), 0, 0).is_jetstream
+    assert found == ServerDescribed("s1", "trio", ("az:a", "ssd", "sync:2m0s"), 1024, 4096, True)
+    assert found.sync == "2m0s"
+    without = describe_server(options("server_name: s1"), 0, 0)
+    assert (without.is_jetstream, without.tags, without.sync) == (False, (), "")
+
+
+@pytest.mark.parametrize(
+    ("setting", "told"), [("always", "always"), ("10s", "10s"), ('"1m30s"', "1m30s")]
+)
+def test_the_last_tag_of_a_server_tells_its_sync_interval(setting: str, told: str) -> None:
+    text = f'server_tags: ["sync:always", "ssd"], jetstream {{ sync_interval: {setting} }}'
+    found = describe_server(options(text), 0, 0)
+    assert found.sync == told
+    assert found.tags[-1] == f"sync:{told}"
+    assert len(found.tags) == len({*found.tags})
 
 
 def test_the_rules_of_placement_are_in_lower_case_and_match_the_tags_of_servers() -> None:
@@ -41,3 +56,6 @@ def test_tags_beyond_the_limit_of_a_record_are_left_out() -> None:
     listed = ", ".join(f"t{number}" for number in range(TAGS_MAX + 1))
     found = describe_server(options(f"server_tags: [{listed}]"), 0, 0)
     assert len(found.tags) == TAGS_MAX
+    found = describe_server(options(f"jetstream: true, server_tags: [{listed}]"), 0, 0)
+    assert len(found.tags) == TAGS_MAX
+    assert found.sync == "2m0s"

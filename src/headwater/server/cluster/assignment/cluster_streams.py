@@ -199,6 +199,7 @@ class ClusterStreams:
     def _connect(self, host: StreamHost) -> None:
         """Have streams, meta group and consensus call the parts of this one."""
         host.find_group = self.groups.find
+        host.find_sync_interval = self._sync_interval_of
         host.hand_over = self.handovers.hand_over_stream
         host.api.routing = self.router
         host.runners.elections = self.elections
@@ -270,6 +271,11 @@ class ClusterStreams:
         """This server as others should see it: it gets no streams without the meta group."""
         is_jetstream = self._own.is_jetstream and not self.meta.fault
         return encode_record(replace(self._own, is_jetstream=is_jetstream))
+
+    def _sync_interval_of(self, server: str) -> str:
+        """The sync interval of a server, as it has told it; empty if it has not."""
+        found = self._described.get(server) or self.meta.assignments.servers.get(server)
+        return "" if found is None else found.sync
 
     def _meta_left(self) -> None:
         """Tell other servers that this one cannot be given streams until its next start."""

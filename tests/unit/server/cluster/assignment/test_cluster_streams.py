@@ -1,12 +1,14 @@
 """The streams of a server and its cluster, joined: bad requests cost nothing that lasts."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tests.kit.agreeing_cluster import AgreeingCluster
 from tests.kit.consumer_world import API, frames_in
+from tests.kit.stored_world import streaming
 
 REQUESTS = 1_000
 
@@ -117,3 +119,26 @@ def test_a_server_that_was_removed_is_described_no_more() -> None:
     world.quiet(1.0)
     leader._servers_changed(gone)
     assert gone not in leader._described
+
+
+def test_servers_tell_each_other_how_long_written_bytes_wait_for_a_sync() -> None:
+    roomy = streaming(max_file_bytes=1 << 28, max_memory_bytes=1 << 28)
+    world = AgreeingCluster(
+        s1={"jetstream": replace(roomy, sync_always=True)},
+        s2={"jetstream": replace(roomy, sync_interval_s=10.0), "server_tags": ("ssd",)},
+    )
+    [created] = world.replies("s1", "STREAM.CREATE.S", {"name": "S", "num_replicas": 3})
+    assert "error" not in created
+    world.quiet()
+    for name in world.nodes:
+        [told] = world.replies(name, "STREAM.INFO.S", {"sync_intervals": True})
+        assert told["sync_intervals"] == [
+            {"server": "s1", "sync_interval": "always"},
+            {"server": "s2", "sync_interval": "10s"},
+            {"server": "s3", "sync_interval": "2m0s"},
+        ]
+        [plain] = world.replies(name, "STREAM.INFO.S")
+        assert "sync_intervals" not in plain
+    placed = {"name": "T", "placement": {"tags": ["sync:always"]}}
+    [created] = world.replies("s3", "STREAM.CREATE.T", placed)
+    assert created["cluster"]["leader"] == "s1"
