@@ -14,6 +14,7 @@ from benchmarks.cluster_scenarios import CLUSTER_SCENARIOS
 from benchmarks.consumer_scenarios import CONSUMER_SCENARIOS
 from benchmarks.copy_scenarios import COPY_SCENARIOS
 from benchmarks.fairness import FAIRNESS_SCENARIOS
+from benchmarks.level_scenarios import LEVEL_SCENARIOS
 from benchmarks.replica_scenarios import REPLICA_SCENARIOS
 from benchmarks.report import Row, as_json, sentence, table
 from benchmarks.scenarios import CORE_SCENARIOS, FULL, QUICK
@@ -28,7 +29,11 @@ SCENARIOS: Final = (
     | CONSUMER_SCENARIOS
     | COPY_SCENARIOS
     | FAIRNESS_SCENARIOS
+    | LEVEL_SCENARIOS
 )
+
+# These are measured by a scenario that has all of them.
+PARTS: Final = frozenset(name for name in LEVEL_SCENARIOS if name != "levels")
 
 # A higher load before the start is that of other programs.
 QUIET_LOAD_MAX: Final = 0.7
@@ -50,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ours = "nats-server again" if options.noise else "headwater"
     rows: list[Row] = []
     failed = False
-    for name in options.names or SCENARIOS:
+    for name in options.names or [each for each in SCENARIOS if each not in PARTS]:
         print(f"\n{name} ...", file=sys.stderr)
         try:
             measured = SCENARIOS[name](settings)

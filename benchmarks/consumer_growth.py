@@ -148,7 +148,7 @@ def growth(name: str, growing: Growing, **config: object) -> Scenario:
                     aim=FLAT,
                     notes=notes,
                     # A ratio of two factors would have no meaning.
-                    is_comparable=False,
+                    is_difference=True,
                 )
             )
         return rows

@@ -322,9 +322,9 @@ def idle_streams(settings: Settings, load_per_s: int = 0, streams: int = IDLE_ST
     shares, frames = [], []
     for kind in (settings.ours, NATS_SERVER):
         with replica_cluster(kind) as cluster:
-            _make_many(cluster, streams)
+            make_many(cluster, streams)
             time.sleep(SETTLE_S)
-            share, rate = _usage(cluster, streams, load_per_s)
+            share, rate = usage(cluster, streams, load_per_s)
             shares.append(share)
             frames.append(rate)
     what = f"{streams:,} R3 streams, " + (f"{load_per_s} msg/s" if load_per_s else "idle")
@@ -359,9 +359,9 @@ def idle_groups(settings: Settings) -> list[Row]:
     count, seconds = (IDLE_STREAMS, IDLE_S) if settings.round_s >= 1 else (IDLE_STREAMS // 10, 3.0)
     few, many = measure_idle_groups(FEW_STREAMS, seconds), measure_idle_groups(count, seconds)
     with replica_cluster(NATS_SERVER) as cluster:
-        _make_many(cluster, count)
+        make_many(cluster, count)
         time.sleep(SETTLE_S)
-        share, rate = _usage(cluster, count, 0)
+        share, rate = usage(cluster, count, 0)
     frames = [max(each.frames_per_s for each in found) / 2 for found in (few, many)]
     others = [max(each.others_per_s for each in found) for found in (few, many)]
     return [
@@ -390,15 +390,15 @@ def idle_groups(settings: Settings) -> list[Row]:
     ]
 
 
-def _make_many(cluster: ReplicaCluster, streams: int) -> None:
+def make_many(cluster: ReplicaCluster, streams: int, **config: object) -> None:
     """Create streams of three replicas on the subjects `b.<number>`."""
     for number in range(streams):
         name = f"IDLE-{number}"
-        config = {"name": name, "subjects": [f"b.{number}"], "num_replicas": REPLICAS}
-        cluster.create(config)
+        place = {"name": name, "subjects": [f"b.{number}"], "num_replicas": REPLICAS}
+        cluster.create(place | config)
 
 
-def _usage(cluster: ReplicaCluster, streams: int, load_per_s: int) -> tuple[float, float]:
+def usage(cluster: ReplicaCluster, streams: int, load_per_s: int) -> tuple[float, float]:
     """Processor time of the busiest server in percent, and messages between two per second."""
     before = [member.server.cpu_s() for member in cluster.members]
     heard = _route_messages(cluster)

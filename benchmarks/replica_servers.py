@@ -190,18 +190,24 @@ def first_ack_s(server: Server, subject: str, patience_s: float = PATIENCE_S) ->
 
 
 @contextmanager
-def replica_cluster(kind: str, sync_always: bool = False) -> Iterator[ReplicaCluster]:
-    """Three servers with streams, which have a leader that leads all of them."""
+def replica_cluster(
+    kind: str, sync_always: bool = False, more: str = ""
+) -> Iterator[ReplicaCluster]:
+    """Three servers with streams, which have a leader that leads all of them.
+
+    `more` are further settings of JetStream.
+    """
     ports = [free_port() for _ in range(COUNT)]
     routes = ", ".join(f'"nats://127.0.0.1:{port}"' for port in ports)
-    always = ", sync_interval: always" if sync_always else ""
+    own = ", sync_interval: always" if sync_always else ""
+    own += f", {more}" if more else ""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-")))
         members = []
         for number, port in enumerate(ports):
             config = folder / f"s{number}.conf"
             config.write_text(
-                f'jetstream {{ store_dir: "{folder}/s{number}"{always} }}\n'
+                f'jetstream {{ store_dir: "{folder}/s{number}"{own} }}\n'
                 f'cluster {{ name: benchmark, listen: "127.0.0.1:{port}", routes: [{routes}] }}\n'
             )
             member = Member(kind, f"s{number}", config, free_port())

@@ -45,8 +45,13 @@ class Row:
     higher_is_better: bool
     aim: Aim | None = None
     notes: Sequence[str] = field(default_factory=tuple)
-    is_comparable: bool = True
-    """False for differences around zero, whose ratio would mean nothing."""
+    is_difference: bool = False
+    """Whether figures are around zero, so that their ratio would mean nothing."""
+
+    @property
+    def is_comparable(self) -> bool:
+        """Whether there is a ratio. nats-server has no figure of some rows."""
+        return bool(self.theirs) and not self.is_difference
 
     @property
     def ratios(self) -> list[float]:
@@ -93,7 +98,7 @@ def table(rows: Sequence[Row], ours: str = "headwater") -> str:
         (
             row.name,
             figure(median(row.ours)),
-            figure(median(row.theirs)),
+            figure(median(row.theirs)) if row.theirs else "",
             row.unit,
             f"{row.ratio:.2f}" if row.is_comparable else "",
             f"{min(row.ratios):.2f} - {max(row.ratios):.2f}" if row.is_comparable else "",
@@ -126,7 +131,8 @@ def verdict(row: Row) -> str:
 
 def sentence(row: Row, ours: str = "headwater") -> str:
     """One figure in words."""
-    figures = f"{figure(median(row.ours))} against {figure(median(row.theirs))} {row.unit}"
+    theirs = f" against {figure(median(row.theirs))}" if row.theirs else ""
+    figures = f"{figure(median(row.ours))}{theirs} {row.unit}"
     if not row.is_comparable:
         text = f"{row.name}: {figures}"
     elif row.standing == "level":

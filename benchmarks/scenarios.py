@@ -209,7 +209,7 @@ def reply_subjects(settings: Settings) -> list[Row]:
             [growth_mb[1]],
             higher_is_better=False,
             aim=GROWTH_AIM,
-            is_comparable=False,
+            is_difference=True,
         ),
     ]
 

@@ -101,7 +101,7 @@ def growth(name: str, growing: Growing) -> Scenario:
                 aim=FLAT,
                 notes=notes,
                 # A ratio of two factors would have no meaning.
-                is_comparable=False,
+                is_difference=True,
             )
         ]
 

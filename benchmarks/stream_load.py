@@ -11,6 +11,7 @@ import time
 from dataclasses import dataclass
 from typing import Final
 
+from benchmarks.latency import percentile
 from benchmarks.servers import BenchmarkError, Server
 from benchmarks.wire import READ_BYTES, dial
 
@@ -92,15 +93,31 @@ def request_rate(server: Server, subject: str, body: bytes, requests: int, windo
 
 def publish_latency_s(server: Server, publishing: Publishing, messages: int) -> float:
     """The median time from a publish to its ack, one at a time."""
+    return percentile(publish_times_s(server, publishing, messages), 0.5)
+
+
+def publish_times_s(server: Server, publishing: Publishing, messages: int) -> list[float]:
+    """The times from a publish to its ack, one at a time, in order of length."""
     blobs = [_blob(publishing, number, 1) for number in range(messages)]
+    return _times_s(server, blobs)
+
+
+def request_times_s(server: Server, subject: str, body: bytes, requests: int) -> list[float]:
+    """The times from a request to its answer, one at a time, in order of length."""
+    line = f"PUB {subject} {INBOX}0 {len(body)}\r\n".encode() + body + b"\r\n"
+    return _times_s(server, [line] * requests)
+
+
+def _times_s(server: Server, blobs: list[bytes]) -> list[float]:
     times = []
     with dial(server.port, f"SUB {INBOX}* 1\r\n".encode()) as connection:
         for blob in blobs:
             started = time.perf_counter()
             connection.sendall(blob)
-            _receive(connection)
+            answer = _receive(connection)
             times.append(time.perf_counter() - started)
-    return sorted(times)[len(times) // 2]
+            _count(answer)
+    return sorted(times)
 
 
 def _blob(publishing: Publishing, first: int, count: int) -> bytes:

@@ -67,10 +67,18 @@ def test_an_aim_is_judged_by_medians_its_bound_included(row: Row, met: bool) -> 
 
 def test_a_difference_around_zero_has_an_aim_but_no_ratio() -> None:
     aim = Aim("under 10 MB", ours_max=10)
-    row = Row("growth", "MB", [2.0], [0.0], False, aim, is_comparable=False)
+    row = Row("growth", "MB", [2.0], [0.0], False, aim, is_difference=True)
     assert sentence(row) == "growth: 2.00 against 0.000 MB; the aim, under 10 MB, is met."
     assert as_json([row])[0]["ratio"] is None
     assert table([row]).splitlines()[1].endswith("under 10 MB  met")
+
+
+def test_a_figure_that_nats_server_has_not_stands_alone() -> None:
+    aim = Aim("at least 0.95", ours_min=0.95)
+    row = Row("level", "of weak", [0.9, 1.0, 1.1], (), True, aim)
+    assert sentence(row) == "level: 1.00 of weak; the aim, at least 0.95, is met."
+    assert as_json([row])[0]["ratio"] is None
+    assert table([row]).splitlines()[1].endswith("at least 0.95  met")
 
 
 def test_a_sentence_says_who_is_ahead_and_by_how_much() -> None:
