@@ -31,6 +31,7 @@ from headwater.runtime.marks import SystemMarks
 from headwater.runtime.open_files import OpenFiles
 from headwater.runtime.process import SystemProcess
 from headwater.runtime.sockets.client_connection import ClientConnection
+from headwater.runtime.sockets.tls import load_context
 from headwater.runtime.time_zones import find_zone
 from headwater.server.configuration.options import JetStreamOptions, Options
 from headwater.server.log import Log
@@ -164,6 +165,7 @@ class Server:
             boot_id=boot_id(),
             marks_in=SystemMarks,
             find_zone=find_zone,
+            load_tls=load_context,
         )
         options = Options(jetstream=JetStreamOptions(enabled=True, store_dir=folder))
         self.node = Node(options, environment, Log(lambda line: None, environment.clock, 1))

@@ -194,6 +194,7 @@ class ClusterWorld:
             boot_id="",
             marks_in=lambda folder: SimMarks(),
             find_zone=nothing,
+            load_tls=nothing,
         )
 
     def start_all(self, count: int, **options: Any) -> list[str]:

@@ -3,6 +3,7 @@
 import base64
 import datetime
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address
 from pathlib import Path
@@ -128,11 +129,23 @@ class Authority:
         )
         self.path = self._write(f"{name}.pem", certificate.public_bytes(_PEM))
 
-    def issue(self, name: str, passphrase: bytes | None = None) -> tuple[str, str]:
-        """A certificate for 127.0.0.1 and localhost, for both sides; its path and its key's."""
+    def issue(
+        self,
+        name: str,
+        passphrase: bytes | None = None,
+        organization: str = "",
+        names: Sequence[x509.GeneralName] = (),
+    ) -> tuple[str, str]:
+        """A certificate for 127.0.0.1 and localhost, for both sides; its path and its key's.
+
+        With `names`, it is for these instead.
+        """
         key = ec.generate_private_key(ec.SECP256R1())
-        hosts = [x509.IPAddress(IPv4Address("127.0.0.1")), x509.DNSName("localhost")]
-        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        hosts = names or [x509.IPAddress(IPv4Address("127.0.0.1")), x509.DNSName("localhost")]
+        parts = [x509.NameAttribute(NameOID.COMMON_NAME, name)]
+        if organization:
+            parts.append(x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization))
+        subject = x509.Name(parts)
         usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
         certificate = (
             self._builder(subject, key.public_key())

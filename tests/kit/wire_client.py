@@ -10,6 +10,7 @@ Must not know: what any server ought to answer.
 import contextlib
 import json
 import socket
+import ssl
 from typing import Any, TypeAlias
 
 Frame: TypeAlias = "str | dict[str, Any]"
@@ -104,6 +105,10 @@ class WireClient:
         raw = bytes(self._received[:end])
         del self._received[:end]
         return raw.decode("latin-1")
+
+    def secure(self, context: ssl.SSLContext, name: str = "127.0.0.1") -> None:
+        """Make a handshake of TLS. Raises OSError, as ssl.SSLError too, when it fails."""
+        self._socket = context.wrap_socket(self._socket, server_hostname=name)
 
     def half_close(self) -> None:
         """Say that nothing more will be sent, and go on listening."""

@@ -305,6 +305,7 @@ class World:
             "boot_id": "",
             "marks_in": lambda folder: SimMarks(),
             "find_zone": nothing,
+            "load_tls": nothing,
         }
         self.node = Node(options or Options(), Environment(**parts | environment), log)
         self._connections = 0

@@ -13,6 +13,7 @@ from typing import Protocol, TypeVar
 from headwater.base.clock import Clock
 from headwater.base.entropy import Entropy
 from headwater.runtime.sockets.client_connection import ConnectionHandler
+from headwater.runtime.tls import TlsLoader
 from headwater.store.disk.filesystem import FileSystem
 from headwater.store.disk.mark import MarkMemory
 
@@ -152,3 +153,5 @@ class Environment:
     marks_in: Callable[[str], MarkMemory]
     # The rules of a time zone by its name in the IANA database; None for an unknown name.
     find_zone: Callable[[str], tzinfo | None]
+    # Certificates and keys of listeners with TLS.
+    load_tls: TlsLoader

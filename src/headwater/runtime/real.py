@@ -10,6 +10,7 @@ from headwater.runtime.loop_adapters import LoopNetwork, LoopScheduler
 from headwater.runtime.marks import SystemMarks
 from headwater.runtime.open_files import OpenFiles, open_files_max
 from headwater.runtime.process import SystemProcess
+from headwater.runtime.sockets.tls import load_context
 from headwater.runtime.time_zones import find_zone
 from headwater.store.disk.wal import number_of
 
@@ -27,6 +28,7 @@ def real_environment() -> Environment:
         boot_id=boot_id(),
         marks_in=SystemMarks,
         find_zone=find_zone,
+        load_tls=load_context,
     )
 
 

@@ -8,7 +8,7 @@ import asyncio
 import json
 import os
 from collections.abc import Callable
-from typing import Final, final
+from typing import Final, cast, final
 
 from headwater import __version__
 from headwater.base.clock import NS_PER_S
@@ -18,7 +18,9 @@ from headwater.go.quoting import quote
 from headwater.runtime.environment import Environment, Listener
 from headwater.runtime.sockets.client_connection import ClientConnection
 from headwater.runtime.sockets.http import HttpConnection
-from headwater.server.configuration.options import Options
+from headwater.runtime.sockets.tls import SecuredProtocol, SystemTlsContext
+from headwater.runtime.tls import TlsError
+from headwater.server.configuration.options import Options, TlsOptions
 from headwater.server.configuration.reload_plan import changed_options
 from headwater.server.connections import closing
 from headwater.server.log import Log, Sink
@@ -135,6 +137,8 @@ class Server:
         self.log.info(
             f"Listening for client connections on {_bracketed(options.host)}:{listener.port}"
         )
+        if options.tls is not None:
+            self.log.info("TLS required for client connections")
 
     async def _listen_for_routes(self) -> None:
         cluster, options = self.node.cluster, self.options.cluster
@@ -157,15 +161,40 @@ class Server:
 
     async def _listen_for_monitoring(self) -> None:
         options = self.options
-        if options.http_port == 0:
+        if options.http_port and options.https_port:
+            raise StartError(
+                "Can't start monitoring: can't specify both "
+                f"HTTP ({options.http_port}) and HTTPs ({options.https_port}) ports"
+            )
+        port = options.http_port or options.https_port
+        if port == 0:
             return
         monitor = Monitor(self.node.facts, self.log)
+
+        def new_connection() -> HttpConnection:
+            return HttpConnection(monitor.respond, self._http_connections)
+
         host = options.monitoring_host
-        listener = await self._listen(
-            host, options.http_port, lambda: HttpConnection(monitor.respond, self._http_connections)
-        )
+        factory: Callable[[], asyncio.Protocol] = new_connection
+        if options.https_port:
+            if options.tls is None:
+                raise StartError("Can't start monitoring: TLS cert and key required for HTTPS")
+            factory = self._secured(new_connection)
+        listener = await self._listen(host, port, factory)
         self.monitoring_port = listener.port
-        self.log.info(f"Starting http monitor on {_bracketed(host)}:{listener.port}")
+        scheme = "https" if options.https_port else "http"
+        self.log.info(f"Starting {scheme} monitor on {_bracketed(host)}:{listener.port}")
+
+    def _secured(
+        self, new_protocol: Callable[[], asyncio.Protocol]
+    ) -> Callable[[], asyncio.Protocol]:
+        """Connections that begin with a handshake, by the certificate of that moment."""
+
+        def new_connection() -> asyncio.Protocol:
+            tls, context = self.options.tls or TlsOptions(), self.node.settings.tls_context
+            return SecuredProtocol(new_protocol(), cast(SystemTlsContext, context), tls.timeout_s)
+
+        return new_connection
 
     async def _listen(
         self, host: str, port: int, factory: Callable[[], asyncio.Protocol]
@@ -283,8 +312,12 @@ class Server:
             self.refuse_reload(plan.error)
             return
         old_ports_file = self._ports_file()
+        try:
+            self.node.reload(plan.options)
+        except TlsError as error:
+            self.refuse_reload(str(error))
+            return
         self._configure_log(plan.options)
-        self.node.reload(plan.options)
         if {"pid_file", "ports_file_dir"} & set(plan.changed):
             if old_ports_file:
                 self._environment.files.remove(old_ports_file)

@@ -15,6 +15,7 @@ from headwater.runtime.files import SystemFiles
 from headwater.runtime.loops import new_event_loop
 from headwater.runtime.memory_upkeep import MemoryUpkeep, SystemHeap
 from headwater.runtime.real import real_environment
+from headwater.runtime.sockets.tls import load_context
 from headwater.server.configuration import flags
 from headwater.server.configuration.options import Options
 from headwater.server.lifecycle import Server, StartError
@@ -43,7 +44,7 @@ def main(argv: Sequence[str]) -> int:
     files = SystemFiles()
 
     def parse() -> flags.Command:
-        return flags.parse_command_line(argv, files.read_bytes, os.environ)
+        return flags.parse_command_line(argv, files.read_bytes, os.environ, load_context)
 
     try:
         command = parse()
@@ -68,7 +69,7 @@ def _answer(command: flags.Command) -> int:
         print(f"{PROGRAM}: v{NATS_VERSION}")
         print(f"headwater: v{__version__}")
     elif isinstance(command, flags.ShowHelp):
-        print(flags.HELP)
+        print(command.text or flags.HELP)
     elif isinstance(command, flags.TestConfig):
         _print_error(f"{PROGRAM}: {command.message}")
     elif isinstance(command, flags.SendSignal):

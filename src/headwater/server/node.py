@@ -56,7 +56,7 @@ class Node:
         self.server_id = new_server_id(environment.entropy)
         # A reload does not change the name.
         self.name = options.server_name or self.server_id
-        self.settings = Settings(options, started_wall_ns)
+        self.settings = Settings(options, started_wall_ns, environment.load_tls)
         self.accounts = Accounts(options)
         self.roster = Roster(options.max_closed_clients)
         # There once the store is open, if streams are wanted.

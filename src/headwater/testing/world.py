@@ -29,6 +29,7 @@ from headwater.base.invariants import check
 from headwater.runtime.environment import Environment
 from headwater.runtime.loop_adapters import LoopNetwork, LoopScheduler
 from headwater.runtime.time_zones import find_zone
+from headwater.runtime.tls import TlsContext, TlsError, TlsSettings
 from headwater.testing.clock import HostTime
 from headwater.testing.entropy import SeededEntropy, labelled_rng
 from headwater.testing.host import Host
@@ -293,7 +294,12 @@ def simulated_environment(world: World, host: Host) -> Environment:
         boot_id=f"{host.name}-{host.power_cycles}",
         marks_in=lambda folder: host.marks,
         find_zone=find_zone,
+        load_tls=_no_tls,
     )
+
+
+def _no_tls(settings: TlsSettings) -> TlsContext:
+    raise TlsError("no TLS in the simulated world; test it on real sockets")
 
 
 @contextlib.contextmanager

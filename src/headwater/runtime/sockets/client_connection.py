@@ -3,6 +3,9 @@
 import asyncio
 from typing import Any, Final, Protocol, cast, final
 
+from headwater.runtime.sockets.tls import Phase, SystemTlsContext, TlsTransport
+from headwater.runtime.tls import TlsContext, TlsState
+
 # The write deadline runs while more than the high mark is unsent, and stops at the low mark.
 WRITE_HIGH_BYTES: Final = 64 * 1024
 WRITE_LOW_BYTES: Final = 0
@@ -27,11 +30,34 @@ class ConnectionHandler(Protocol):
     def unwritable(self, client: Any) -> None: ...
 
 
+class TlsEvents(Protocol):
+    """The server's side of handshakes; the `Any` is the server's own client object."""
+
+    def handshake_begun(self, client: Any) -> None: ...
+
+    def secured(self, client: Any) -> None:
+        """The connection has `tls` now, or goes on without because it may."""
+        ...
+
+    def handshake_failed(self, client: Any, reason: str) -> None:
+        """The connection is to be closed."""
+        ...
+
+
 @final
 class ClientConnection(asyncio.Protocol):
     """One accepted socket."""
 
-    __slots__ = ("_client", "_handler", "_receive", "_transport", "peer_host", "peer_port")
+    __slots__ = (
+        "_client",
+        "_handler",
+        "_receive",
+        "_tls_events",
+        "_transport",
+        "peer_host",
+        "peer_port",
+        "tls",
+    )
 
     def __init__(self, handler: ConnectionHandler) -> None:
         self._handler = handler
@@ -40,6 +66,9 @@ class ClientConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self.peer_host = ""
         self.peer_port = 0
+        self._tls_events: TlsEvents | None = None
+        # Set when a handshake was completed.
+        self.tls: TlsState | None = None
 
     # --- called by the loop --------------------------------------------------------------------
 
@@ -60,6 +89,7 @@ class ClientConnection(asyncio.Protocol):
         self._transport = None
         # The client refers to this connection: held here, neither would be freed.
         client, self._client = self._client, None
+        self._tls_events = None
         self._handler.lost(client, error is not None)
 
     def pause_writing(self) -> None:
@@ -70,7 +100,48 @@ class ClientConnection(asyncio.Protocol):
         """Called by the loop when the peer has caught up."""
         self._handler.writable(self._client)
 
+    # --- called by the TLS layer ---------------------------------------------------------------
+
+    def handshake_begun(self) -> None:
+        """The peer has begun a handshake."""
+        if self._tls_events is not None:
+            self._tls_events.handshake_begun(self._client)
+
+    def secured(self, state: TlsState) -> None:
+        """The handshake is complete."""
+        self.tls = state
+        if self._tls_events is not None:
+            self._tls_events.secured(self._client)
+
+    def waived(self, transport: asyncio.Transport) -> None:
+        """The peer goes on without TLS."""
+        self._transport = transport
+        if self._tls_events is not None:
+            self._tls_events.secured(self._client)
+
+    def handshake_failed(self, reason: str) -> None:
+        """The handshake has failed."""
+        if self._tls_events is not None:
+            self._tls_events.handshake_failed(self._client, reason)
+
     # --- called by the server ------------------------------------------------------------------
+
+    def expect_tls(self, context: TlsContext, events: TlsEvents, allows_plain: bool) -> None:
+        """Have the peer begin a handshake with its next byte, unless it may go on without.
+
+        Bytes that are written before that leave as clear text.
+        """
+        if self._transport is not None:
+            self._tls_events = events
+            self._transport = TlsTransport(
+                self._transport, self, cast(SystemTlsContext, context), allows_plain
+            )
+
+    @property
+    def awaits_handshake(self) -> bool:
+        """Whether the peer has to begin a handshake, and has not sent anything yet."""
+        transport = self._transport
+        return isinstance(transport, TlsTransport) and transport.phase is Phase.WAITING
 
     def write(self, data: bytes) -> int:
         """Queue bytes. Returns `buffered_bytes`."""

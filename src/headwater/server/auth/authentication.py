@@ -5,12 +5,17 @@ milliseconds on purpose, so it is returned as work for another thread.
 """
 
 import hmac
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, final
 
 import bcrypt
 
 from headwater.server.configuration.options import GLOBAL_ACCOUNT, Options, UserOptions, is_bcrypt
+from headwater.wire.credentials.certificates import (
+    alternative_names,
+    subject_parts,
+    written_parts,
+)
 from headwater.wire.info import ConnectOptions
 
 # bcrypt reads no more than this; newer libraries refuse longer input instead of cutting it.
@@ -49,7 +54,16 @@ _REFUSED: Final = Verdict(None)
 class Authenticator:
     """The credentials a server accepts. Rebuilt when the options change."""
 
-    __slots__ = ("_no_auth_user", "_single", "_token", "_users", "announced", "required")
+    __slots__ = (
+        "_by_subject",
+        "_maps_certificates",
+        "_no_auth_user",
+        "_single",
+        "_token",
+        "_users",
+        "announced",
+        "required",
+    )
 
     def __init__(self, options: Options) -> None:
         self.required = options.auth_required
@@ -60,6 +74,11 @@ class Authenticator:
         if options.is_global_open:
             self._no_auth_user = _ANYONE
         self._token = options.token
+        self._maps_certificates = options.tls is not None and options.tls.maps_users
+        # Users who are named as the subject of a certificate.
+        self._by_subject = {
+            written_parts(name): user for name, user in self._users.items() if "=" in name
+        }
         self._single: UserOptions | None = None
         if options.username:
             self._single = UserOptions(username=options.username, password=options.password)
@@ -76,10 +95,14 @@ class Authenticator:
             return self._single
         return self._users.get(name)
 
-    def check(self, connect: ConnectOptions) -> Verdict | SlowCheck:
-        """Judge a CONNECT."""
+    def check(
+        self, connect: ConnectOptions, certificates: Sequence[bytes] = ()
+    ) -> Verdict | SlowCheck:
+        """Judge a CONNECT, and the certificates that its connection presented."""
         if not self.required:
             return Verdict(_ANYONE)
+        if self._maps_certificates:
+            return Verdict(self._owner_of(certificates))
         if self._token:
             return _compare(self._token, connect.auth_token, _ANYONE)
         if not self._presents_credentials(connect) and self._no_auth_user is not None:
@@ -88,6 +111,16 @@ class Authenticator:
         if user is None or not _may_connect(user):
             return _REFUSED
         return _compare(user.password, connect.password, user)
+
+    def _owner_of(self, certificates: Sequence[bytes]) -> UserOptions | None:
+        """The user whose name is in a certificate."""
+        if certificates:
+            named = (self.user(name) for name in alternative_names(certificates[0]))
+            of_subject = self._by_subject.get(subject_parts(certificates[0]))
+            user = next((user for user in named if user is not None), of_subject)
+            if user is not None and _may_connect(user):
+                return user
+        return None
 
     def _presents_credentials(self, connect: ConnectOptions) -> bool:
         return bool(connect.user or connect.password or connect.auth_token)

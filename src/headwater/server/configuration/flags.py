@@ -17,17 +17,21 @@ from urllib.parse import unquote, urlsplit
 from headwater.base.errors import OperatingError
 from headwater.go.numbers import MAX_INT64, MIN_INT64
 from headwater.go.quoting import quote
+from headwater.runtime.tls import TlsSettings
 from headwater.server.configuration.cluster_section import parse_route_url
 from headwater.server.configuration.keys import ConfigError, LoadedConfig, load_config
 from headwater.server.configuration.options import (
     DEFAULT_HOST,
     DEFAULT_PORT,
     RANDOM_PORT,
+    TLS_AUTH_EXTRA_S,
     ClusterOptions,
     Options,
     RouteUrl,
+    TlsOptions,
 )
 from headwater.server.configuration.parser import ReadFile
+from headwater.server.configuration.tls_section import CheckTls
 
 __all__ = [
     "HELP",
@@ -77,7 +81,9 @@ class ShowVersion:
 
 @dataclass(frozen=True)
 class ShowHelp:
-    """Print the help."""
+    """Print the help, or that of TLS."""
+
+    text: str = ""
 
 
 @dataclass(frozen=True)
@@ -110,7 +116,10 @@ Command: TypeAlias = RunServer | ShowVersion | ShowHelp | TestConfig | SendSigna
 
 
 def parse_command_line(
-    argv: Sequence[str], read_file: ReadFile, environ: Mapping[str, str]
+    argv: Sequence[str],
+    read_file: ReadFile,
+    environ: Mapping[str, str],
+    check_tls: CheckTls = lambda settings: None,
 ) -> Command:
     """Decide what to do. `argv` is without the program's name.
 
@@ -122,6 +131,8 @@ def parse_command_line(
         return ShowVersion()
     if given.get("help"):
         return ShowHelp()
+    if given.get("help_tls"):
+        return ShowHelp(HELP_TLS)
     if words:
         return _command_word(words[0])
     for name in given:
@@ -137,10 +148,10 @@ def parse_command_line(
     loaded = LoadedConfig(Options(), ())
     if path:
         # nats-server takes a folder of the file for a second one, not for one to override.
-        loaded = load_config(path, read_file, environ, given.get("store_dir", ""))
+        loaded = load_config(path, read_file, environ, given.get("store_dir", ""), check_tls)
     if checking and loaded.warnings:
         raise ConfigError((), loaded.warnings)
-    options = _overridden(loaded.options, given)
+    options = _overridden_tls(_overridden(loaded.options, given), given, check_tls)
     options.validate()
     if checking:
         return TestConfig(options.config_file, options.config_digest)
@@ -199,6 +210,24 @@ def _overridden(options: Options, given: Mapping[str, Any]) -> Options:
     return replace(options, jetstream=jetstream, cluster=cluster, **changes)
 
 
+def _overridden_tls(options: Options, given: Mapping[str, Any], check_tls: CheckTls) -> Options:
+    """TLS by flags, which replaces all that a file says of it."""
+    if not any(name in given for name in ("tls_switch", "tls_verify", *_TLS_FILES)):
+        return options
+    files = {name: given.get(name, "") for name in _TLS_FILES}
+    if not files["cert_file"]:
+        raise FlagError("TLS Server certificate must be present and valid")
+    if not files["key_file"]:
+        raise FlagError("TLS Server private key must be present and valid")
+    settings = TlsSettings(verify=given.get("tls_verify", False), **files)
+    check_tls(settings)
+    tls = TlsOptions(settings)
+    auth_timeout_s = options.auth_timeout_s
+    if options.tls is None and auth_timeout_s == Options.auth_timeout_s:
+        auth_timeout_s = tls.timeout_s + TLS_AUTH_EXTRA_S
+    return replace(options, tls=tls, auth_timeout_s=auth_timeout_s)
+
+
 def _overridden_cluster(cluster: ClusterOptions, given: Mapping[str, Any]) -> ClusterOptions:
     for flag, field in _CLUSTER_FLAGS.items():
         if flag in given:
@@ -248,6 +277,8 @@ def _route(text: str) -> RouteUrl:
         raise FlagError(f"error parsing route url [{quote(text.strip())}]")
     return route
 
+
+_TLS_FILES: Final = ("cert_file", "key_file", "ca_file")
 
 _CLUSTER_FLAGS: Final[Mapping[str, str]] = {
     "cluster_name": "name",
@@ -351,6 +382,7 @@ _TABLE: Final = (
     _flag("n name server_name", "server_name"),
     _flag("P pid", "pid_file"),
     _flag("m http_port", "http_port", int),
+    _flag("ms https_port", "https_port", int),
     _flag("c config", "config"),
     _flag("t", "check", bool),
     _flag("sl signal", "signal"),
@@ -381,19 +413,19 @@ _TABLE: Final = (
     _flag("user", "username"),
     _flag("pass", "password"),
     _flag("auth", "token"),
+    # encryption
+    _flag("tls", "tls_switch", bool),
+    _flag("tlsverify", "tls_verify", bool),
+    _flag("tlscert", "cert_file"),
+    _flag("tlskey", "key_file"),
+    _flag("tlscacert", "ca_file"),
+    _flag("help_tls", "help_tls", bool),
     # common
     _flag("h help", "help", bool),
     _flag("v version", "version", bool),
     # known to nats-server and refused here
-    _refused("ms https_port", int),
     _refused("s syslog", bool, "use -l"),
     _refused("r remote_syslog", advice="use -l"),
-    _refused("tls", bool),
-    _refused("tlsverify", bool),
-    _refused("tlscert"),
-    _refused("tlskey"),
-    _refused("tlscacert"),
-    _refused("help_tls", bool),
     _refused("profile", int),
 )
 _FLAGS: Final = {name: flag for flag in _TABLE for name in flag.names}
@@ -408,6 +440,7 @@ Server:
     -n, --name, --server_name <name> Name of this server (default: its id)
     -P, --pid <file>                 Write the process id to this file
     -m, --http_port <port>           Port for monitoring over HTTP, -1 for any free one
+    -ms, --https_port <port>         The same over HTTPS
     -c, --config <file>              Configuration file; flags win over what it says
     -t                               Check the configuration file and exit
     -sl, --signal <signal>[=<pid>]   Signal a running server: ldm, stop, quit, term, reopen, reload.
@@ -445,6 +478,14 @@ Authorization:
         --pass <password>            Its password
         --auth <token>               Token clients have to present
 
+Encryption:
+        --tls                        Clients have to use TLS
+        --tlscert <file>             Certificate of this server
+        --tlskey <file>              Its private key
+        --tlsverify                  Require certificates of clients
+        --tlscacert <file>           Authorities that sign them (default: those of the system)
+        --help_tls                   The section `tls` of a configuration file
+
 Other:
     -h, --help                       This text
     -v, --version                    The versions of nats-server's protocol and of Headwater
@@ -452,6 +493,24 @@ Other:
 A switch is turned off with =false: -T=false. One dash or two, a space or an equals sign before
 the value: all the same.
 
-Not supported yet: --tls, --tlsverify, --tlscert, --tlskey, --tlscacert, -ms/--https_port,
--s/--syslog, -r/--remote_syslog, --profile, --help_tls.
+Not supported: -s/--syslog, -r/--remote_syslog, --profile.
+"""
+
+HELP_TLS: Final = """\
+TLS is configured in the section `tls` of a configuration file:
+
+    tls {
+        cert_file: "./certs/server-cert.pem"
+        key_file:  "./certs/server-key.pem"
+        ca_file:   "./certs/ca.pem"  # authorities that sign the certificates of clients
+        verify:    true              # require a certificate of every client
+        # verify_and_map: true       # the certificate also names the user
+        # handshake_first: true      # or auto, or a time: the handshake comes before INFO
+        # min_version: "1.3"
+        # timeout: 2s                # for a handshake
+        # cipher_suites: ["TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"]
+        # curve_preferences: ["X25519"]
+        # pinned_certs: ["<sha-256 of a client's public key>"]
+    }
+    # allow_non_tls: true            # clients may go on without TLS
 """

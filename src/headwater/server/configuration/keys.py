@@ -28,6 +28,7 @@ from headwater.server.configuration.options import (
     DEFAULT_HOST,
     DEFAULT_PORT,
     GLOBAL_ACCOUNT,
+    TLS_AUTH_EXTRA_S,
     AccountLimits,
     AccountOptions,
     JetStreamOptions,
@@ -58,6 +59,7 @@ from headwater.server.configuration.reading import (
     type_name,
     value_text,
 )
+from headwater.server.configuration.tls_section import CheckTls, read_tls
 from headwater.subjects.grammar import is_valid_pattern
 
 MAX_INT32: Final = 2**31 - 1
@@ -87,7 +89,11 @@ class LoadedConfig:
 
 
 def load_config(
-    path: str, read_file: ReadFile, environ: Mapping[str, str], store_dir: str = ""
+    path: str,
+    read_file: ReadFile,
+    environ: Mapping[str, str],
+    store_dir: str = "",
+    check_tls: CheckTls = lambda settings: None,
 ) -> LoadedConfig:
     """Read a configuration file. `store_dir` is one named elsewhere, which the file must not do.
 
@@ -101,6 +107,7 @@ def load_config(
     if not nodes:
         draft.warnings.append(f"{path}: config has no values or is empty")
     draft.read(nodes, TOP_LEVEL)
+    _read_tls(draft, check_tls)
     if draft.errors:
         raise ConfigError(tuple(draft.errors), tuple(draft.warnings))
     values = draft.values
@@ -109,6 +116,17 @@ def load_config(
     )
     options = Options(config_file=path, config_digest=digest(nodes), **values)
     return LoadedConfig(options, tuple(draft.warnings))
+
+
+def _read_tls(draft: Draft, check_tls: CheckTls) -> None:
+    """Read the section of TLS, which `_keep_tls` has put aside."""
+    node = draft.values.pop("tls", None)
+    if node is None:
+        return
+    with draft.collecting():
+        tls = draft.values["tls"] = read_tls(node, draft, check_tls)
+        if tls is not None:
+            draft.values.setdefault("auth_timeout_s", tls.timeout_s + TLS_AUTH_EXTRA_S)
 
 
 # --- top level ---------------------------------------------------------------------------------
@@ -122,6 +140,14 @@ def _listen(draft: Draft, key: str, node: Value) -> None:
 
 def _http(draft: Draft, key: str, node: Value) -> None:
     draft.values["http_host"], draft.values["http_port"] = address(node)
+
+
+def _https(draft: Draft, key: str, node: Value) -> None:
+    draft.values["http_host"], draft.values["https_port"] = address(node)
+
+
+def _keep_tls(draft: Draft, key: str, node: Value) -> None:
+    draft.values["tls"] = node
 
 
 def _server_name(draft: Draft, key: str, node: Value) -> None:
@@ -519,12 +545,12 @@ TOP_LEVEL: Final[Table] = table(
     ("jetstream", jetstream),
     ("default_js_domain", not_supported(_LATER)),
     # TLS, and what needs it
-    ("tls", not_supported(_LATER)),
-    ("allow_non_tls", not_supported(_LATER)),
-    ("ocsp", not_supported(_LATER)),
-    ("ocsp_cache", not_supported(_LATER)),
-    ("https", not_supported(_LATER)),
-    ("https_port", not_supported(_LATER)),
+    ("tls", _keep_tls),
+    ("allow_non_tls", put("allow_non_tls", boolean)),
+    ("ocsp", not_supported()),
+    ("ocsp_cache", not_supported()),
+    ("https", _https),
+    ("https_port", put("https_port", integer)),
     # other transports and other servers
     ("websocket ws", not_supported(_LATER)),
     ("mqtt", not_supported()),

@@ -22,6 +22,7 @@ from headwater.go.durations import format_seconds
 from headwater.go.quoting import quote
 from headwater.jetstream.account import AccountLimits as JetStreamLimits
 from headwater.jetstream.streams.publishing.batch_limits import BatchLimits
+from headwater.runtime.tls import TlsSettings
 from headwater.server.configuration.server_names import name_fault
 from headwater.subjects.grammar import has_blank_or_control, is_valid_pattern
 
@@ -40,6 +41,11 @@ GLOBAL_ACCOUNT: Final = "$G"
 DEFAULT_SYSTEM_ACCOUNT: Final = "$SYS"
 DEFAULT_ALLOW_RESPONSE_MAX_MSGS: Final = 1
 DEFAULT_ALLOW_RESPONSE_TTL_S: Final = 120.0
+DEFAULT_TLS_TIMEOUT_S: Final = 2.0
+# The wait for a client that begins with a handshake, of `handshake_first: auto`.
+AUTO_FIRST_WAIT_S: Final = 0.05
+# A client that has to make a handshake gets this much longer for its CONNECT.
+TLS_AUTH_EXTRA_S: Final = 1.0
 
 # Above this nats-server starts, and warns that one message may then block a connection for long.
 MAX_PAYLOAD_WARNING_BYTES: Final = 8 * MIB
@@ -265,6 +271,23 @@ class ClusterOptions:
 
 
 @dataclass(frozen=True)
+class TlsOptions:
+    """TLS on one listener."""
+
+    settings: TlsSettings = field(default_factory=TlsSettings)
+    # Time for a handshake.
+    timeout_s: float = DEFAULT_TLS_TIMEOUT_S
+    # The certificate of a client names its user. Implies `settings.verify`.
+    maps_users: bool = False
+    # The handshake comes before INFO.
+    is_first: bool = False
+    # With `is_first`, the time after which a silent client gets INFO as clear text; 0 is never.
+    first_wait_s: float = 0.0
+    # SHA-256 of the public keys that clients may have, in lower-case hex; empty allows any.
+    pinned_keys: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
 class Options:
     """All options of a server."""
 
@@ -290,6 +313,8 @@ class Options:
     http_host: str = ""
     # 0 leaves monitoring off, -1 takes a free port.
     http_port: int = 0
+    # The port of monitoring over HTTPS, with the certificate of `tls`. Excludes `http_port`.
+    https_port: int = 0
     # Put before every monitoring path, such as `/nats`. Empty means `/`.
     http_base_path: str = ""
 
@@ -384,6 +409,12 @@ class Options:
     system_account: str = DEFAULT_SYSTEM_ACCOUNT
     # Do not create `$SYS` when no account was named as the system account.
     no_system_account: bool = False
+
+    # --- encryption ----------------------------------------------------------------------------
+    # Certificate and rules of the connections of clients; None for clear text.
+    tls: TlsOptions | None = None
+    # Clients may go on without TLS.
+    allow_non_tls: bool = False
 
     # --- streams -------------------------------------------------------------------------------
     jetstream: JetStreamOptions = JetStreamOptions()

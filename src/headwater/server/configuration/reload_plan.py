@@ -20,6 +20,7 @@ from headwater.server.configuration.options import (
     JetStreamOptions,
     Options,
     OptionsError,
+    TlsOptions,
 )
 from headwater.server.streams.storage.resources import friendly_bytes
 
@@ -60,6 +61,8 @@ def changed_options(old: Options, new: Options) -> ReloadPlan:
             lines += _raised_limits(old.jetstream, new.jetstream)
         elif name == "cluster":
             lines += _cluster_lines(old.cluster, new.cluster)
+        elif name == "tls":
+            lines += _tls_lines(old.tls, new.tls)
         elif name not in _WITHOUT_LINE:
             lines.append(RELOADED[name](getattr(new, name)))
     return ReloadPlan(new, changed, tuple(lines))
@@ -71,6 +74,7 @@ def _kept_ports(old: Options, new: Options) -> Options:
         new,
         port=old.port if new.port == RANDOM_PORT else new.port,
         http_port=old.http_port if new.http_port == RANDOM_PORT else new.http_port,
+        https_port=old.https_port if new.https_port == RANDOM_PORT else new.https_port,
         cluster=replace(new.cluster, port=old.cluster.port)
         if new.cluster.port == RANDOM_PORT
         else new.cluster,
@@ -139,6 +143,18 @@ def _cluster_lines(old: ClusterOptions, new: ClusterOptions) -> list[str]:
         lines.append("cluster")
     if old.routes != new.routes:
         lines.append("cluster routes")
+    return lines
+
+
+def _tls_lines(old: TlsOptions | None, new: TlsOptions | None) -> list[str]:
+    before, after = old or TlsOptions(), new or TlsOptions()
+    lines = []
+    if before.timeout_s != after.timeout_s:
+        lines.append(f"tls timeout = {format_float(after.timeout_s)}")
+    if (old is None) != (new is None) or before.settings != after.settings:
+        lines.append(f"tls = {'disabled' if new is None else 'enabled'}")
+    if before.is_first != after.is_first:
+        lines.append(f"Client TLS handshake first: {_shown(after.is_first)}")
     return lines
 
 
@@ -224,6 +240,8 @@ NEEDS_RESTART: Final[Mapping[str, str]] = {
     "http_host": "HTTPHost",
     "http_port": "HTTPPort",
     "http_base_path": "HTTPBasePath",
+    "https_port": "HTTPSPort",
+    "allow_non_tls": "AllowNonTLS",
     "max_closed_clients": "MaxClosedClients",
     "no_header_support": "NoHeaderSupport",
     "disable_sublist_cache": "NoSublistCache",

@@ -8,6 +8,7 @@ subscriptions.
 
 from collections import deque
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 from typing import Final, NamedTuple, final
 
@@ -50,6 +51,7 @@ class ClosedClient:
         "close_reason",
         "in_bytes",
         "in_msgs",
+        "is_tls_first",
         "lang",
         "last_activity_wall_ns",
         "name",
@@ -63,6 +65,7 @@ class ClosedClient:
         "stopped_wall_ns",
         "subscription_count",
         "subscriptions",
+        "tls",
         "version",
     )
 
@@ -76,6 +79,9 @@ class ClosedClient:
         self.lang = client.lang
         self.version = client.version
         self.close_reason = client.close_reason
+        # Without the certificates, which may be long.
+        self.tls = client.tls and replace(client.tls, peer_certificates=())
+        self.is_tls_first = client.is_tls_first
         self.started_wall_ns = client.started_wall_ns
         self.stopped_wall_ns = client.stopped_wall_ns
         self.last_activity_wall_ns = client.last_activity_wall_ns

@@ -6,7 +6,7 @@ operations of a client are performed, `headwater.wire.session` has the states of
 the parts beside this module know the login, the pings, the subscriptions and INFO.
 """
 
-from typing import Final, Protocol, final
+from typing import Final, Protocol, cast, final
 
 from headwater.runtime.environment import Environment
 from headwater.server.configuration.options import Options
@@ -16,6 +16,7 @@ from headwater.server.connections.intake import Intake
 from headwater.server.connections.login import Login, LoginEvents
 from headwater.server.connections.pings import Pings
 from headwater.server.connections.roster import Roster
+from headwater.server.connections.securing import SecurableConnection, Securing
 from headwater.server.connections.subscribing import Subscribing
 from headwater.server.core.accounts import Accounts
 from headwater.server.core.broker import Broker
@@ -67,6 +68,7 @@ class Connections:
         "_publish_lines",
         "_roster",
         "_scheduler",
+        "_securing",
         "_settings",
         "_subscribing",
         "intake",
@@ -99,6 +101,9 @@ class Connections:
         self.receive = self.intake.receive
         self._subscribing = Subscribing(settings, broker, environment.scheduler, log)
         self._pings = Pings(environment, settings, log, roster, broker, self.close)
+        self._securing = Securing(
+            settings, environment.scheduler, log, self._greet_at_once, self._begin, self.close
+        )
         self._note_activity = self._pings.note_activity
         self._login = Login(
             settings,
@@ -123,19 +128,35 @@ class Connections:
         roster.total_connections += 1
         self._log.debug(f"{client.label} - Client connection created")
         client.traced = self._broker.tracer.wants(client)
-        self._announcements.greet(client)
+        if not self._securing.is_first:
+            self._announcements.greet(client)
         limit = options.max_connections
         if limit < 0 or (limit > 0 and len(roster.open) >= limit):
             self._log.error(f"{client.label} - {TOO_MANY_CONNECTIONS}")
             self.close(client, closing.MAX_CONNECTIONS, TOO_MANY_CONNECTIONS)
             return client
         roster.open[client.cid] = client
+        if options.tls is None:
+            self._begin(client)
+        else:
+            # INFO leaves as clear text.
+            self._broker.buffers.flush_client(client)
+            self._securing.expect(client, cast(SecurableConnection, connection))
+        return client
+
+    def _begin(self, client: Client) -> None:
+        """Begin the login of a connection, which is secured if it has to be."""
         self._login.expect(client)
         self._pings.watch(client)
-        return client
+
+    def _greet_at_once(self, client: Client) -> None:
+        self._announcements.greet(client)
+        self._broker.buffers.flush_client(client)
 
     def lost(self, client: Client, was_broken: bool = False) -> None:
         """The connection is gone, by the client's doing or the network's."""
+        if self._securing.is_waiting(client) and not client.close_reason:
+            self._securing.handshake_failed(client, "EOF")
         if not client.close_reason:
             self.intake.lose(client, closing.READ_ERROR if was_broken else closing.CLIENT_CLOSED)
 
@@ -178,6 +199,7 @@ class Connections:
         # are checked, and the checks find it closed.
         client.congested = True
         self._broker.buffers.forget(client)
+        self._securing.forget(client)
         client.liveness.stopped_wall_ns = self._clock.wall_ns()
         client.timers.cancel_all()
         client.out.clear()

@@ -116,7 +116,7 @@ class Login:
         session.apply(Event.CONNECT)
         client.headers = client.connect.headers and not self._settings.options.no_header_support
         client.decoder.headers = client.headers
-        outcome = self._settings.authenticator.check(client.connect)
+        outcome = self._settings.authenticator.check(client.connect, client.certificates)
         if isinstance(outcome, SlowCheck):
             client.connection.pause_reading()
             self._check_elsewhere(client, outcome, self._finish_check)
@@ -152,7 +152,7 @@ class Login:
         if client.close_reason:
             return
         if authenticator is not self._settings.authenticator:
-            outcome = self._settings.authenticator.check(client.connect)
+            outcome = self._settings.authenticator.check(client.connect, client.certificates)
             if isinstance(outcome, SlowCheck):
                 self._check_elsewhere(client, outcome, self._finish_check)
                 return
@@ -237,7 +237,7 @@ class Login:
             if authenticator.required and authenticator.stand_in is None:
                 self._refuse(client)
             return
-        outcome = authenticator.check(client.connect)
+        outcome = authenticator.check(client.connect, client.certificates)
         if isinstance(outcome, SlowCheck):
             self._check_elsewhere(client, outcome, self._finish_recheck)
         else:

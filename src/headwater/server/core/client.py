@@ -11,6 +11,7 @@ from typing import Final, Protocol, final
 from headwater.go.quoting import quote
 from headwater.jetstream.streams.publishing.incoming import Incoming
 from headwater.runtime.environment import TimerHandle
+from headwater.runtime.tls import TlsState
 from headwater.server.core.permissions import ConnectionPermissions
 from headwater.server.core.subject_space import SubjectSpace
 from headwater.wire import frames
@@ -241,9 +242,11 @@ class Liveness:
 class Timers:
     """The timers of one client that are running."""
 
-    __slots__ = ("auth", "ping", "stall", "write")
+    __slots__ = ("auth", "handshake", "ping", "stall", "write")
 
     def __init__(self) -> None:
+        # The handshake of TLS has to be complete before this.
+        self.handshake: TimerHandle | None = None
         # CONNECT has to come before this.
         self.auth: TimerHandle | None = None
         # The next look at the client's silence.
@@ -259,6 +262,12 @@ class Timers:
             self.auth.cancel()
             self.auth = None
 
+    def cancel_handshake(self) -> None:
+        """The handshake is complete."""
+        if self.handshake is not None:
+            self.handshake.cancel()
+            self.handshake = None
+
     def cancel_write(self) -> None:
         """The queued bytes were taken."""
         if self.write is not None:
@@ -267,10 +276,10 @@ class Timers:
 
     def cancel_all(self) -> None:
         """The client is gone."""
-        for timer in (self.auth, self.ping, self.stall, self.write):
+        for timer in (self.handshake, self.auth, self.ping, self.stall, self.write):
             if timer is not None:
                 timer.cancel()
-        self.auth = self.ping = self.stall = self.write = None
+        self.handshake = self.auth = self.ping = self.stall = self.write = None
 
 
 @final
@@ -297,6 +306,7 @@ class Client:
         "in_bytes",
         "in_msgs",
         "is_system",
+        "is_tls_first",
         "label",
         "liveness",
         "max_subscriptions",
@@ -308,6 +318,7 @@ class Client:
         "session",
         "subscriptions",
         "timers",
+        "tls",
         "traced",
         "username",
         "written_bytes",
@@ -330,6 +341,10 @@ class Client:
         self.backlog = Backlog()
         self.timers = Timers()
         self.username = ""
+        # The agreement of the handshake; None without TLS, and before it.
+        self.tls: TlsState | None = None
+        # Whether INFO came after the handshake.
+        self.is_tls_first = False
         self.permissions: ConnectionPermissions | None = None
         self.headers = False
         self.no_responders = False
@@ -420,6 +435,11 @@ class Client:
     def peer_port(self) -> int:
         """The port the client connected from."""
         return self.connection.peer_port
+
+    @property
+    def certificates(self) -> Sequence[bytes]:
+        """The certificates that the client presented, in DER form."""
+        return () if self.tls is None else self.tls.peer_certificates
 
     @property
     def account_name(self) -> str:

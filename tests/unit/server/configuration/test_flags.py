@@ -158,18 +158,10 @@ def test_a_line_that_asks_for_the_impossible(line: str, message: str) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "-ms 1",
-        "--https_port 1",
         "-s",
         "--syslog",
         "-r udp://localhost:514",
         "--remote_syslog udp://localhost:514",
-        "--tls",
-        "--tlsverify",
-        "--tlscert a",
-        "--tlskey a",
-        "--tlscacert a",
-        "--help_tls",
         "--profile 1",
     ],
 )

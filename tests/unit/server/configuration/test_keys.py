@@ -545,8 +545,8 @@ HONOURED = """
     jetstream cluster
 """
 REFUSED = """
-    mappings maps default_sentinel https https_port gateway leaf leafnodes
-    syslog remote_syslog prof_port prof_block_rate proxy_protocol tls ocsp allow_non_tls
+    mappings maps default_sentinel gateway leaf leafnodes
+    syslog remote_syslog prof_port prof_block_rate proxy_protocol ocsp
     write_timeout operator operators roots root root_operators root_operator resolver
     account_resolver accounts_resolver resolver_tls resolver_preload resolver_pinned_accounts
     trusted trusted_keys websocket ws mqtt feature_flags default_js_domain ocsp_cache proxies

@@ -18,6 +18,7 @@ from headwater.server.configuration import cluster_section as config_cluster
 from headwater.server.configuration import flags
 from headwater.server.configuration import jetstream_section as config_jetstream
 from headwater.server.configuration import keys as config_keys
+from headwater.server.configuration import tls_section as config_tls
 from headwater.server.configuration.keys import ConfigError
 from headwater.server.configuration.options import Options
 from headwater.server.configuration.reading import Table
@@ -59,6 +60,7 @@ TABLES: Final[dict[str, Table]] = {
     "jetstream {{ limits {{ batch {{ {} }} }} }}": config_jetstream.BATCH_LIMITS,
     "accounts {{ A {{ jetstream {{ {} }} }} }}": config_jetstream.ACCOUNT_JETSTREAM,
     "cluster {{ {} }}": config_cluster.CLUSTER,
+    "tls {{ {} }}": config_tls.TLS,
 }
 
 # Keys that have no effect but on the replicas of streams: tests of clusters show it.
@@ -71,6 +73,17 @@ NEEDS_A_CLUSTER: Final = {
     ("jetstream {{ {} }}", "unique_tag"),
     ("jetstream {{ limits {{ {} }} }}", "max_ha_assets"),
 }
+
+# Keys of TLS, which needs real sockets: `tests/interop/cases/tls.py` compares nats-server, and
+# `tests/robustness/test_tls_processes.py` has the rest.
+NEEDS_SOCKETS: Final = {
+    *(("{}", name) for name in ("allow_non_tls", "https", "https_port", "tls")),
+    *(("tls {{ {} }}", name) for name in (
+        "ca_file", "cert_file", "cipher_suites", "curve_preferences", "handshake_first",
+        "key_file", "min_version", "pinned_certs", "timeout", "verify", "verify_and_map",
+        "verify_cert_and_check_known_urls",
+    )),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -433,7 +446,7 @@ def is_refused(frame: str, name: str) -> bool:
 def test_every_key_has_an_effect_or_is_refused_by_name() -> None:
     shown = {(id(section_of(effect)), effect.key) for effect in EFFECTS}
     shown |= {(id(config_keys.TOP_LEVEL), name) for name in LOG_FILES}
-    shown |= {(id(TABLES[frame]), name) for frame, name in NEEDS_A_CLUSTER}
+    shown |= {(id(TABLES[frame]), name) for frame, name in NEEDS_A_CLUSTER | NEEDS_SOCKETS}
     for frame, names in rows():
         if is_refused(frame, names[0]):
             assert all(is_refused(frame, name) for name in names)
@@ -444,7 +457,7 @@ def test_every_key_has_an_effect_or_is_refused_by_name() -> None:
 def test_every_table_of_the_configuration_is_walked() -> None:
     found = {
         id(value)
-        for module in (config_keys, config_jetstream, config_cluster)
+        for module in (config_keys, config_jetstream, config_cluster, config_tls)
         for name, value in vars(module).items()
         if name.isupper() and isinstance(value, dict) and all(map(callable, value.values()))
     }
@@ -478,6 +491,8 @@ def test_the_log_goes_to_files_of_the_size_and_number_that_are_set(tmp_path: Pat
 
 # --- flags --------------------------------------------------------------------------------------
 
+_TLS_FLAGS: Final = "--tlscert c --tlskey k"
+_TLS_KEYS: Final = "cert_file: c, key_file: k"
 # Flags that do the work of a key: the flag with its value, and the file with the key.
 FLAGS: Final = {
     "-a": ("-a h", "host: h"),
@@ -514,12 +529,19 @@ FLAGS: Final = {
     "--user": ("--user a", "authorization { user: a }"),
     "--pass": ("--user a --pass b", "authorization { user: a, password: b }"),
     "--auth": ("--auth t", "authorization { token: t }"),
+    "-ms": ("-ms 8444", "https_port: 8444"),
+    "--tls": (f"--tls {_TLS_FLAGS}", f"tls {{ {_TLS_KEYS} }}"),
+    "--tlscert": (_TLS_FLAGS, f"tls {{ {_TLS_KEYS} }}"),
+    "--tlskey": (_TLS_FLAGS, f"tls {{ {_TLS_KEYS} }}"),
+    "--tlsverify": (f"--tlsverify {_TLS_FLAGS}", f"tls {{ {_TLS_KEYS}, verify: true }}"),
+    "--tlscacert": (f"--tlscacert a {_TLS_FLAGS}", f"tls {{ {_TLS_KEYS}, ca_file: a }}"),
 }
 COMMANDS: Final[dict[str, tuple[str, Any]]] = {
     "-c": ("-c server.conf", flags.RunServer),
     "-t": ("-c server.conf -t", flags.TestConfig),
     "-sl": ("-sl stop", flags.SendSignal),
     "-h": ("-h", flags.ShowHelp),
+    "--help_tls": ("--help_tls", flags.ShowHelp),
     "-v": ("-v", flags.ShowVersion),
 }
 
@@ -550,7 +572,7 @@ def test_a_flag_is_a_command(flag: str) -> None:
 def test_every_flag_of_the_help_is_one_of_these() -> None:
     listed = [
         line.split()[0].rstrip(",")
-        for line in flags.HELP.partition("Not supported yet")[0].splitlines()
+        for line in flags.HELP.partition("Not supported")[0].splitlines()
         if line.strip().startswith("-")
     ]
     assert sorted(listed) == sorted([*FLAGS, *COMMANDS])

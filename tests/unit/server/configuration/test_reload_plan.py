@@ -120,7 +120,7 @@ def test_an_unchanged_configuration_changes_nothing() -> None:
 def test_every_field_is_either_taken_over_or_needs_a_restart() -> None:
     quiet = {"config_digest", "default_permissions", "has_authorization"}
     names = {field.name for field in fields(Options)}
-    assert set(RELOADED) | set(NEEDS_RESTART) | quiet | {"cluster", "jetstream"} == names
+    assert set(RELOADED) | set(NEEDS_RESTART) | quiet | {"cluster", "jetstream", "tls"} == names
 
 
 STREAMING = JetStreamOptions(

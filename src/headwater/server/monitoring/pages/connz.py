@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import Final, TypeAlias
 
+from headwater.runtime.tls import TlsState
 from headwater.server.configuration.options import GLOBAL_ACCOUNT
 from headwater.server.connections.closed_clients import ClosedClient, ClosedSubscription
 from headwater.server.core.accounts import Account
@@ -18,6 +19,7 @@ from headwater.server.monitoring.pages.documents import (
     uptime,
 )
 from headwater.subjects.grammar import FULL, collide
+from headwater.wire.credentials.certificates import summary
 
 LIST_SIZE: Final = 1024
 
@@ -66,6 +68,14 @@ class SubDetail(View, kw_only=True):
     cid: int
 
 
+class PeerCertificate(View, kw_only=True):
+    """One certificate that a client has presented."""
+
+    subject: str = ""
+    spki_sha256: str = ""
+    cert_sha256: str = ""
+
+
 class ConnInfo(View, kw_only=True):
     """One connection."""
 
@@ -90,6 +100,10 @@ class ConnInfo(View, kw_only=True):
     name: str = ""
     lang: str = ""
     version: str = ""
+    tls_version: str = ""
+    tls_cipher_suite: str = ""
+    tls_peer_certs: tuple[PeerCertificate, ...] = ()
+    tls_first: bool = False
     authorized_user: str = ""
     account: str = ""
     subscriptions_list: tuple[str, ...] = ()
@@ -281,9 +295,24 @@ def _connection(client: Shown, options: ConnzOptions, now_ns: int) -> ConnInfo:
         )
     elif options.subscriptions:
         info.subscriptions_list = tuple(text(sub.subject) for sub in _listed(client))
+    if client.tls is not None:
+        _add_tls(info, client.tls, options.auth)
+        info.tls_first = client.is_tls_first
     if options.auth:
         _add_identity(info, client, is_closed)
     return info
+
+
+def _add_tls(info: ConnInfo, tls: TlsState, shows_certificates: bool) -> None:
+    info.tls_version = tls.version
+    info.tls_cipher_suite = tls.cipher_suite
+    if shows_certificates:
+        info.tls_peer_certs = tuple(
+            PeerCertificate(
+                subject=found.subject, spki_sha256=found.key_sha256, cert_sha256=found.sha256
+            )
+            for found in map(summary, tls.peer_certificates)
+        )
 
 
 def _listed(client: Shown) -> Iterable[Subscription | ClosedSubscription]:

@@ -1,6 +1,6 @@
 """/varz: the server itself, in numbers."""
 
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -76,6 +76,8 @@ class Varz(View, kw_only=True, omit_defaults=False):
     host: str
     port: int
     auth_required: bool | UnsetType = UNSET
+    tls_required: bool | UnsetType = UNSET
+    tls_verify: bool | UnsetType = UNSET
     connect_urls: list[str] | UnsetType = UNSET
     max_connections: int
     max_subscriptions: int | UnsetType = UNSET
@@ -130,6 +132,7 @@ class Varz(View, kw_only=True, omit_defaults=False):
     system_account: str | UnsetType = UNSET
     slow_consumer_stats: KindCounts
     stale_connection_stats: KindCounts
+    tls_cert_not_after: str | UnsetType = UNSET
     disk_io_wait_stats: DiskWaits = msgspec.field(default_factory=DiskWaits)
     # Ours, as in INFO.
     headwater: str = __version__
@@ -155,6 +158,7 @@ def varz(facts: Facts) -> Varz:
         port=info.port,
         # INFO leaves it out where a no_auth_user stands in; /varz does not.
         auth_required=facts.settings.authenticator.required or UNSET,
+        **_tls_members(facts),
         connect_urls=info.connect_urls or UNSET,
         max_connections=options.max_connections,
         max_subscriptions=options.max_subscriptions or UNSET,
@@ -163,6 +167,7 @@ def varz(facts: Facts) -> Varz:
         http_host=options.monitoring_host,
         http_port=options.http_port,
         http_base_path=options.http_base_path,
+        https_port=options.https_port,
         auth_timeout=number(options.auth_timeout_s),
         max_control_line=options.max_control_line,
         max_payload=options.max_payload,
@@ -201,6 +206,19 @@ def varz(facts: Facts) -> Varz:
         slow_consumer_stats=slow,
         stale_connection_stats=stale,
     )
+
+
+def _tls_members(facts: Facts) -> dict[str, Any]:
+    """The members about the TLS of clients."""
+    tls, context, info = facts.options.tls, facts.settings.tls_context, facts.info
+    members: dict[str, Any] = {
+        "tls_required": info.tls_required or UNSET,
+        "tls_verify": info.tls_verify or UNSET,
+        "tls_timeout": TLS_TIMEOUT_S if tls is None else number(tls.timeout_s),
+    }
+    if context is not None and context.not_after_ns:
+        members["tls_cert_not_after"] = timestamp(context.not_after_ns)
+    return members
 
 
 def _cluster_part(facts: Facts) -> ClusterPart:
