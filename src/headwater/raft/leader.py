@@ -6,7 +6,8 @@
 - A leader sends entries before its own disk has them, and counts itself when it has.
 - A leader that inherits entries with leases commits nothing until they have passed, and one that
   hands over on purpose writes a release (`lease`).
-- A leader that has not had a quorum of live servers for an election timeout resigns.
+- A leader that has not had a quorum of live servers for an election timeout resigns, unless its
+  group runs ahead of the quorum.
 - A joint membership is left as soon as it is committed. A leader that is no voter of the membership
   which follows resigns when that is committed.
 - A follower that may have forgotten its confirmations is counted again when it has an entry that
@@ -24,7 +25,7 @@ from headwater.base.invariants import check
 from headwater.raft import membership as memberships
 from headwater.raft import quorum, withdrawals
 from headwater.raft.entry import Entry, EntryKind
-from headwater.raft.leader_lease import LeaderLease
+from headwater.raft.leader_lease import SEQUENCES, LeaderLease, ends_with_release
 from headwater.raft.log import RaftLog
 from headwater.raft.membership import Membership
 from headwater.raft.messages import (
@@ -42,7 +43,7 @@ from headwater.raft.read_rounds import ReadRounds
 from headwater.raft.replica import Replica
 from headwater.raft.replication import Replication
 from headwater.raft.role import Role, RoleName, Transition
-from headwater.raft.storage import NOBODY, TRUSTED
+from headwater.raft.storage import BIRTH_INDEX, NOBODY, TRUSTED
 
 _NEVER: Final = -1
 
@@ -62,6 +63,11 @@ def hold_for_withdrawals(log: RaftLog, index: int) -> int:
     return log.withdrawals.lowered(index, log.last_index)
 
 
+def follows_release(log: RaftLog) -> bool:
+    """Whether the last leader has handed over all that it has acted on, or there was none."""
+    return log.last_index == BIRTH_INDEX or ends_with_release(log, SEQUENCES)
+
+
 @final
 class Leader(Role):
     """The leader of a term."""
@@ -73,6 +79,7 @@ class Leader(Role):
         "_successor",
         "_transfer_end_ns",
         "_unwritten_ns",
+        "follows_release",
         "lease",
         "rounds",
     )
@@ -83,6 +90,9 @@ class Leader(Role):
         super().__init__(replica)
         replica.leader = replica.name
         replica.led_term = replica.term
+        replica.is_sure_of_sequences = False
+        self.follows_release = follows_release(replica.log)
+        """Whether no leader before this one has acted on an entry that is not in its log."""
         self._first_index = replica.log.last_index + 1
         self._replication = Replication(replica)
         self._quorum_lost_ns = _NEVER
@@ -336,7 +346,8 @@ class Leader(Role):
     def _release(self, now_ns: int) -> bool:
         """Give up the lease, if there is one. Returns whether a release is the last entry."""
         if self.lease.must_release:
-            self._append(EntryKind.RELEASE, [b""], now_ns)
+            data = SEQUENCES if self.replica.releases_sequences else b""
+            self._append(EntryKind.RELEASE, [data], now_ns)
         return self.lease.is_released
 
     def step_down(self, now_ns: int) -> Transition:
@@ -367,9 +378,10 @@ class Leader(Role):
     @property
     def deadline_ns(self) -> int | None:
         timeout_ns = self.replica.config.election_timeout_ns
+        quorum_lost_ns = _NEVER if self.replica.runs_ahead else self._quorum_lost_ns
         deadlines = [
             begin_ns + timeout_ns
-            for begin_ns in (self._quorum_lost_ns, self._unwritten_ns)
+            for begin_ns in (quorum_lost_ns, self._unwritten_ns)
             if begin_ns != _NEVER
         ]
         if self._successor != NOBODY:
@@ -383,7 +395,8 @@ class Leader(Role):
 
     def tick(self, now_ns: int) -> Transition | None:
         timeout_ns = self.replica.config.election_timeout_ns
-        if self._quorum_lost_ns != _NEVER and now_ns >= self._quorum_lost_ns + timeout_ns:
+        is_quorum_missed = self._quorum_lost_ns != _NEVER and not self.replica.runs_ahead
+        if is_quorum_missed and now_ns >= self._quorum_lost_ns + timeout_ns:
             # A successor would have no quorum either, and enter a term in vain.
             return self._resign(NOBODY)
         if self._successor != NOBODY and now_ns >= self._transfer_end_ns:

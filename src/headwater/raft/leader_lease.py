@@ -23,12 +23,17 @@ RENEWALS_PER_LEASE: Final = 2
 _NO_INDEX: Final = 0
 
 
-def ends_with_release(log: RaftLog) -> bool:
-    """Whether the last entry of a log is a release."""
+SEQUENCES: Final = b"sequences"
+"""The data of a release by a leader that has run ahead of the quorum: all that it has given out is
+in front of the release."""
+
+
+def ends_with_release(log: RaftLog, data: bytes = b"") -> bool:
+    """Whether the last entry of a log is a release, whose data begin as told."""
     if log.last_index == log.snapshot.index:
         return False
     (last,) = log.entries_from(log.last_index, 1, 1)
-    return last.kind is EntryKind.RELEASE
+    return last.kind is EntryKind.RELEASE and last.data.startswith(data)
 
 
 class Mark(NamedTuple):
@@ -157,10 +162,27 @@ class LeaderLease:
     def must_release(self) -> bool:
         """Whether a leader that hands over has a lease to release.
 
-        During its own wait it has none, and its successor has to wait as well.
+        During its own wait it has none, and its successor has to wait as well. A leader that runs
+        ahead of the quorum releases the sequences that it has given out, too.
+        """
+        replica = self._replica
+        if self.is_waiting or self.is_released:
+            return False
+        return bool(replica.log.longest_lease_ns) or replica.releases_sequences
+
+    @property
+    def vouched(self) -> int:
+        """The last entry that a leader which runs ahead may act on when its own log has it.
+
+        Nothing behind a release, until the quorum has an entry behind it: a successor may lead from
+        the release on. Nothing behind a withdrawal that is not committed: another leader may give
+        what is withdrawn its effects.
         """
         log = self._replica.log
-        return bool(log.longest_lease_ns) and not self.is_waiting and not self.is_released
+        last = log.stable
+        if log.commit <= self._released_index:
+            last = min(last, self._released_index)
+        return min(last, log.withdrawals.first_behind(log.commit) or last)
 
     @property
     def is_released(self) -> bool:

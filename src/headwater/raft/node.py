@@ -442,6 +442,30 @@ class RaftNode:
         it."""
         return self._replica.log.trim(index)
 
+    # --- ahead of the quorum --------------------------------------------------------------------
+
+    def run_ahead(self, runs_ahead: bool) -> None:
+        """Have leaders of the group act on entries before the quorum has them, or not.
+
+        A leader that runs ahead stays in office without a quorum, and writes a release when it
+        hands over.
+        """
+        self._replica.runs_ahead = runs_ahead
+
+    def be_sure_of_sequences(self) -> None:
+        """Note that this leader has passed over all that leaders before it may have given out."""
+        self._replica.is_sure_of_sequences = True
+
+    @property
+    def follows_release(self) -> bool:
+        """Whether this leader has all that leaders before it have acted on."""
+        return isinstance(self._role, Leader) and self._role.follows_release
+
+    @property
+    def vouched(self) -> int:
+        """The last entry that a leader which runs ahead may act on; 0 for other members."""
+        return self._role.lease.vouched if isinstance(self._role, Leader) else 0
+
     # --- linearizable reads ---------------------------------------------------------------------
 
     def grant_leases(self, lease_ns: int) -> None:

@@ -38,6 +38,7 @@ class Replica:
         "entropy",
         "is_contradicted",
         "is_retiring",
+        "is_sure_of_sequences",
         "leader",
         "leases",
         "led_term",
@@ -46,6 +47,7 @@ class Replica:
         "name",
         "recovery",
         "replies",
+        "runs_ahead",
         "saved",
         "term",
         "vote",
@@ -88,6 +90,15 @@ class Replica:
         """Whether this member leads no more, because its server is about to stop."""
         self.is_contradicted = False
         """Whether the leader lacks entries that are committed here."""
+        self.runs_ahead = False
+        """Whether leaders of the group act on entries before the quorum has them."""
+        self.is_sure_of_sequences = False
+        """Whether this leader has nothing to fear of what leaders before it have acted on."""
+
+    @property
+    def releases_sequences(self) -> bool:
+        """Whether a leader that hands over now hands over all that was given out."""
+        return self.runs_ahead and self.is_sure_of_sequences
 
     @property
     def may_campaign(self) -> bool:

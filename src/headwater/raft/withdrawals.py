@@ -77,6 +77,10 @@ class Withdrawals:
                 index = first - 1
         return index
 
+    def first_behind(self, commit: int) -> int:
+        """The index of the first withdrawal that is not committed; zero if there is none."""
+        return next((each for _, each in self._ranges if each > commit), 0)
+
     def without_effect(self, entries: list[Entry], commit: int) -> list[Entry]:
         """Committed entries, with an empty one in the place of each one that is withdrawn."""
         if not self._ranges:
