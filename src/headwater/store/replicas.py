@@ -25,7 +25,7 @@ from headwater.store.group_commit import GroupCommit
 from headwater.store.groups.group_logs import GroupLogs
 from headwater.store.log.file_log import FileLog
 from headwater.store.recovery.redo import RedoPlan
-from headwater.store.recovery.replicas import begin_again
+from headwater.store.recovery.replicas import begin_again, open_replica
 
 
 @final
@@ -105,14 +105,30 @@ class Replicas:
             raise StoreError(f"the stream {name} cannot change its group: {error}") from error
         self._commit.remove_stream(name, log)
 
+    def cut_back(
+        self, name: str, log: FileLog, files: FileSystem, folder: str, segment_bytes_max: int
+    ) -> FileLog:
+        """Open a replica's log again as it was after the last entry that was marked: what follows
+        is not to stay. It is offline if that is not possible. Raises StoreError."""
+        check(log.is_replica, "only the log of a replica is cut back")
+        point = log.durability.redo.applied
+        log.release()
+        plan = RedoPlan(log.identity, Redo(point, is_replica=True))
+        again = open_replica(files, folder, self._entropy, plan, segment_bytes_max)
+        if again.offline:
+            self._commit.hold_replica(name, again, log.durability.redo.named)
+        else:
+            self.add(name, again, point.entry)
+        return again
+
     def begin_refill(
         self,
         name: str,
         log: FileLog,
         files: FileSystem,
         folder: str,
-        first_sequence: int,
         segment_bytes_max: int,
+        first_sequence: int,
     ) -> FileLog:
         """Put an empty log in the place of a replica's. Raises StoreError."""
         check(log.is_replica, "only a replica has peers to be filled from")

@@ -448,15 +448,13 @@ class Store:
         policy = POLICIES[mode]
         start = StartOfStore(self.was_unclean, self.machine_fell, self.ahead_lost)
         plan = self._plans.get(folder)
-        as_replica = self._replicas.plan_for(plan, self._found.get(name), self.machine_fell)
+        replica = self._replicas.plan_for(plan, self._found.get(name), self.machine_fell)
         try:
             files = self._folders.files_in(folder, compresses=compresses)
-            if as_replica is not None:
-                log = open_replica(
-                    files, folder, self._entropy, as_replica, self._segment_bytes_max
-                )
+            if replica is not None:
+                log = open_replica(files, folder, self._entropy, replica, self._segment_bytes_max)
                 self._take_in(name, log, files)
-                self._replicas.add_opened(name, log, as_replica.redo.point)
+                self._replicas.add_opened(name, log, replica.redo.point)
                 return
             if plan is not None and plan.redo.entries:
                 log = open_for_redo(files, folder, self._entropy, plan, self._segment_bytes_max)
@@ -567,13 +565,17 @@ class Store:
         POLICIES[mode].begin(name, log, 0, self.group_commit, self._deferred)
 
     def begin_refill(self, name: str, first_sequence: int = 1) -> FileLog:
-        """Put an empty log in the place of a replica's, to be filled from another one. A crash
-        before an entry is applied leaves it empty, or to be filled again. Raises StoreError."""
+        """Put an empty log in the place of a replica's, to be filled again. Raises StoreError."""
+        return self._open_again(name, self._replicas.begin_refill, first_sequence)
+
+    def cut_back(self, name: str) -> FileLog:
+        """Open a replica as it was after the last entry that was marked. Raises StoreError."""
+        return self._open_again(name, self._replicas.cut_back)
+
+    def _open_again(self, name: str, again: Callable[..., FileLog], *wanted: int) -> FileLog:
         self._check_online()
         files, folder = self._stream_files[name], self._folders.folder_of(name)
-        log = self._replicas.begin_refill(
-            name, self.logs[name], files, folder, first_sequence, self._segment_bytes_max
-        )
+        log = again(name, self.logs[name], files, folder, self._segment_bytes_max, *wanted)
         self._take_in(name, log, files)
         return log
 

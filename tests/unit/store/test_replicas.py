@@ -7,6 +7,7 @@ import pytest
 from headwater.base.invariants import InvariantViolation
 from headwater.store.disk.filesystem import read_file
 from headwater.store.disk.format import encode_messages
+from headwater.store.disk.wal import RedoPoint
 from headwater.store.groups.frames import GroupEntry, GroupMode, GroupState, SnapshotMark
 from headwater.store.log.batch_records import encode_behind
 from headwater.store.log.file_log import FileLog
@@ -425,3 +426,58 @@ def test_a_block_of_an_earlier_life_of_a_replica_is_no_message(first: int) -> No
     log = opened(disk, "boot 2").logs["s"]
     assert sequences_in(log) == [1, 2, 3, 4, 5]
     assert not log.must_refill
+
+
+# --- entries that may be taken back -------------------------------------------------------------
+
+
+def apply_ahead(log: FileLog, place: int) -> RedoPoint:
+    """Store a message of an entry that may be taken back."""
+    add_messages(log, 1)
+    return log.files_after(place)
+
+
+def test_a_replica_is_cut_back_to_the_last_entry_that_stays() -> None:
+    _, store = used(3)
+    log = store.logs["s"]
+    kept = apply_ahead(log, 4)
+    apply_ahead(log, 5)
+    log.delete([1])
+    log.mark_behind(kept)
+    again = store.cut_back("s")
+    assert again is store.logs["s"]
+    assert sequences_in(again) == [1, 2, 3, 4]
+    assert (again.applied_entry, again.offline, log.is_writable) == (4, "", False)
+    apply(store, again, 1)
+    assert sequences_in(again) == [1, 2, 3, 4, 5]
+
+
+@CRASHES
+def test_a_crash_cuts_a_replica_back_to_entries_that_stay(power_lost: bool) -> None:
+    disk, store = used(3)
+    log = store.logs["s"]
+    for place in range(4, 40):
+        # Many segments.
+        apply_ahead(log, place)
+    store.sync()
+    store.group_commit.secure_frames()
+    again = after_crash(disk, power_lost).logs["s"]
+    assert sequences_in(again) == [1, 2, 3]
+
+
+def test_files_are_only_appended_to_while_entries_may_be_taken_back() -> None:
+    _, store = used(40)
+    log = store.logs["s"]
+    store.sync()
+    names = [*log.segments.by_first]
+    work = log.compactions.begin(names[0])
+    point = apply_ahead(log, 41)
+    log.delete([*range(1, 30)])
+    work.run()
+    assert not log.compactions.finish(work)
+    log.drop_empty_segments()
+    assert [*log.segments.by_first] == names
+    log.mark_behind(log.files_after(41))
+    assert log.applied_entry == point.entry
+    log.drop_empty_segments()
+    assert [*log.segments.by_first] != names

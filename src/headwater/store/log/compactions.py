@@ -134,7 +134,10 @@ class Compactions:
 
     def _is_redone(self, done: Compaction) -> bool:
         """Whether an entry that is being applied has begun or filled the segment: after a crash it
-        is cut back, and applied again."""
+        is cut back, and applied again. Messages that are deleted by entries which may be taken back
+        stay too."""
         if not self._durability.has_entries:
             return False
+        if not self._durability.redo.is_current:
+            return True
         return done.segment_first >= self._durability.redo.applied.segment_first

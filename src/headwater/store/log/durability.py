@@ -154,6 +154,13 @@ class Durability:
             self.synced_sequence = self._index.last_sequence
             self._journal.synced_writes = self._journal.writes
 
+    def mark_behind(self, point: RedoPoint) -> None:
+        """Note how the files were after an entry, behind which the effects of others follow that
+        may be taken back."""
+        self.redo.mark_behind(point)
+        self.synced_sequence = self._index.last_sequence
+        self._journal.synced_writes = self._journal.writes
+
     def owe_sync(self) -> None:
         """Count everything that was found in the files as not on the disk.
 

@@ -61,6 +61,7 @@ from headwater.store.disk.journal import (
 from headwater.store.disk.mark import SequenceMark
 from headwater.store.disk.room import Room
 from headwater.store.disk.segment import READ_BYTES, START_BYTES, SegmentFile
+from headwater.store.disk.wal import RedoPoint
 from headwater.store.errors import StoreError
 from headwater.store.index.log_index import LogIndex
 from headwater.store.index.segment_index import SegmentIndex
@@ -290,6 +291,16 @@ class FileLog(MessageLog):
     @applied_entry.setter
     def applied_entry(self, index: int) -> None:
         self.durability.mark_applied(index)
+
+    def files_after(self, entry: int) -> RedoPoint:
+        """The files as they are now, for `mark_behind`: they have the effects of the entries up to
+        one, which may be taken back."""
+        return self.durability.redo.files_after(entry)
+
+    def mark_behind(self, point: RedoPoint) -> None:
+        """Note that the entries up to that of a point stay. Until the files have no effects of
+        others, they are only appended to."""
+        self.durability.mark_behind(point)
 
     def queue_journal(self) -> None:
         """From now on keep entries of the journal in memory until `write_journal`."""

@@ -53,18 +53,27 @@ class RedoPoints:
         # The number of times that the entries of the log have begun to count from another place.
         self.counting = 0
 
-    def _files_after(self, entry: int) -> RedoPoint:
+    def files_after(self, entry: int) -> RedoPoint:
+        """The files as they are now, with the effects of all entries up to this one."""
         last, journal = self._segments.last, self._journal
         return RedoPoint(entry, last.first_sequence, last.size, journal.size, journal.file.salt)
 
     @property
     def is_current(self) -> bool:
         """Whether the files are as after the last entry that was applied: not amid the next."""
-        return self.applied == self._files_after(self.applied.entry)
+        return self.applied == self.files_after(self.applied.entry)
 
     def mark_applied(self, entry: int) -> None:
         """Note that the files hold the effects of all entries up to this one, and of no other."""
-        self.applied = self._files_after(entry)
+        self.applied = self.files_after(entry)
+
+    def mark_behind(self, point: RedoPoint) -> None:
+        """Note how the files were after an entry, which more was written behind since then.
+
+        Nothing but appends came since: until the files are again as after the entry that was marked
+        last, nothing else is done to them (`is_current`).
+        """
+        self.applied = point
 
     def mark_upkeep(self) -> None:
         """Note that upkeep, and no entry, has changed the files since the last entry."""
