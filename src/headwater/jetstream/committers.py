@@ -7,7 +7,8 @@ makes no write of its own: it asks for one, which the turn of the server makes f
     Deferred    at once: memory has an entry when it is applied, the disk within milliseconds
     Synced      when a sync of the log covers the entry: a stream with `always`, whose entries are
                 in the write-ahead file, and the set of streams, whose log is the catalogue
-    Quorum      when a majority of the servers that hold the stream have the entry
+    Quorum      when a majority of the servers that hold the stream have the entry; on an eventual
+                stream, when the log of the leader has it, as far as its tail reaches
 
 Entries that nobody waits for, such as the deliveries of consumers, need no sync of their own: they
 are committed with the entries before them.
@@ -23,6 +24,7 @@ from headwater.jetstream.consumers.records import CONSUMER_RECORDS
 from headwater.jetstream.proposal import Proposal
 from headwater.jetstream.records import Published, Record, Skipped
 from headwater.jetstream.streams.stream import Stream
+from headwater.jetstream.tail import Tail, entry_of
 from headwater.store.errors import StoreError
 from headwater.store.log.file_log import FileLog
 
@@ -306,6 +308,7 @@ class Quorum:
         "_unapplied",
         "_unproposed",
         "committed",
+        "tail",
     )
 
     def __init__(
@@ -330,6 +333,8 @@ class Quorum:
         self._in_flight: deque[tuple[int, int]] = deque()
         # Likewise places that are committed and not wholly applied.
         self._unapplied: deque[tuple[int, int]] = deque()
+        # The entries that the log of this server alone commits, on an eventual stream.
+        self.tail: Tail | None = None
 
     def prepare(self, consumers: Consumers) -> None:
         """Have consumers be ahead of the log, and able to undo their steps."""
@@ -345,9 +350,13 @@ class Quorum:
 
     def commit(self, entries: list[Proposal[Record]], is_behind: bool) -> int:
         """Keep entries for the next proposal. Nothing is committed by that."""
+        tail = self.tail
         for entry in entries:
-            self._unproposed.append((entry.index, encode_entry(self._codec, entry.records)))
+            data = encode_entry(self._codec, entry.records)
+            self._unproposed.append((entry.index, data))
             is_behind |= entry.is_awaited
+            if tail is not None:
+                tail.add(entry_of(entry.index, entry.records, len(data)))
         if is_behind:
             self._proposal_wanted()
         else:
@@ -368,11 +377,30 @@ class Quorum:
     def place_committed(self, place: int) -> bool:
         """Note that the replicated log is committed up to a place. Returns whether entries of this
         committer are committed by it."""
-        is_news = False
+        tail, is_news = self.tail, False
+        if tail is not None:
+            tail.committed(place)
         while self._in_flight and self._in_flight[0][0] <= place:
-            proposed = self._in_flight.popleft()
-            self._unapplied.append(proposed)
-            self.committed = proposed[1]
+            self._commit_oldest()
+            is_news = True
+        if is_news and tail is not None:
+            tail.committed_awaited(self.committed)
+        return is_news
+
+    def _commit_oldest(self) -> None:
+        proposed = self._in_flight.popleft()
+        self._unapplied.append(proposed)
+        self.committed = proposed[1]
+
+    def place_written(self, place: int, has_quorum: bool) -> bool:
+        """Note that the log of this server has everything up to a place. Returns whether entries of
+        this committer are committed by it: those that the tail of an eventual stream takes."""
+        tail, is_news = self.tail, False
+        while tail is not None and self._in_flight and self._in_flight[0][0] <= place:
+            oldest, last = self._in_flight[0]
+            if not tail.take(oldest, self.committed + 1, last, has_quorum):
+                break
+            self._commit_oldest()
             is_news = True
         return is_news
 
@@ -400,6 +428,8 @@ class Quorum:
             self._in_flight.pop()
         if place:
             index = (self._in_flight[-1][1] if self._in_flight else self.committed) + 1
+        if self.tail is not None:
+            self.tail.cut(index)
         self._unproposed = [each for each in self._unproposed if each[0] < index]
         return index
 
@@ -423,10 +453,15 @@ class Quorum:
         if place:
             self._applied(place)
 
-    def entries_of(self, proposals: list[Proposal[Record]]) -> list[tuple[int, bytes]]:
-        """The entries of the replicated log, by place, of which these proposals are the rest."""
+    def entries_of(
+        self, proposals: list[Proposal[Record]], place_max: int
+    ) -> list[tuple[int, bytes]]:
+        """The entries of the replicated log up to a place, by place, of which these proposals are
+        the rest."""
         found: list[tuple[int, bytes]] = []
         for place, last in self._unapplied:
+            if place > place_max:
+                break
             of_place = [each.records for each in proposals if each.index <= last]
             proposals = proposals[len(of_place) :]
             found.append((place, b"".join(encode_entry(self._codec, each) for each in of_place)))

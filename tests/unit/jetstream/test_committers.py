@@ -302,7 +302,7 @@ def test_the_rest_of_committed_entries_can_be_applied_by_their_places(
     quorum.committer.place_committed(11)
     rest: list[Proposal[Record]] = [Proposal([Removed([number])]) for number in (2, 3)]
     rest[0].index, rest[1].index = 2, 3
-    entries = quorum.committer.entries_of(rest)
+    entries = quorum.committer.entries_of(rest, 11)
     assert [place for place, _ in entries] == [10, 11]
     codec = RecordCodec(SEED)
     found = [record for _, data in entries for record in decode_entry(codec, data)]

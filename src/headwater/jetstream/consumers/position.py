@@ -26,12 +26,15 @@ class Position:
         "_stream",
         "cursor",
         "has_filter",
+        "is_copying",
         "last_per_subject",
         "patterns",
     )
 
     def __init__(self, stream: StreamView, config: ConsumerConfig, start: int) -> None:
         self._stream = stream
+        # Whether another stream copies what is delivered: it gets nothing that is taken back.
+        self.is_copying = config.direct
         self.filter_by(config)
         # In the first phase of last-per-subject delivery: the messages still to be delivered.
         self.last_per_subject: deque[int] = deque()
@@ -79,6 +82,14 @@ class Position:
 
     # --- messages ------------------------------------------------------------------------------
 
+    @property
+    def _end(self) -> int:
+        """The sequence behind the last one that is delivered now."""
+        stream = self._stream
+        if self.is_copying and stream.kept_sequence is not None:
+            return stream.kept_sequence + 1
+        return stream.visible_sequence + 1
+
     def read(self, count: int, bytes_max: int) -> MessageBatch:
         """The next messages; an empty batch at the visible end."""
         stream = self._stream
@@ -91,7 +102,7 @@ class Position:
             # None of these messages exists any more.
             for _ in wanted:
                 last_per_subject.popleft()
-        end = stream.visible_sequence + 1
+        end = self._end
         begin = self.cursor.sequence
         if begin >= end:
             return MessageBatch()
@@ -108,7 +119,7 @@ class Position:
 
     def arrive_at_end(self) -> None:
         """Move to the visible end, past messages that do not match."""
-        end = self._stream.visible_sequence + 1
+        end = self._end
         if not self.last_per_subject and self.cursor.sequence < end:
             self.cursor.move(end)
 

@@ -73,7 +73,16 @@ def decode_digest(data: bytes, begin: int) -> Digest:
 class Digests:
     """The digests of one replica, formed as its entries are applied."""
 
-    __slots__ = ("_formed", "_interval", "_log", "_since", "_tally", "_without_data", "kept")
+    __slots__ = (
+        "_formed",
+        "_held",
+        "_interval",
+        "_log",
+        "_since",
+        "_tally",
+        "_without_data",
+        "kept",
+    )
 
     def __init__(self, log: MessageLog, index: int, formed: Callable[[], object]) -> None:
         """`log` has the effects of the entries up to an index. `formed` is called when there is
@@ -87,13 +96,16 @@ class Digests:
         self._without_data: set[int] = set()
         self._tally = log.index.tally = Tally()
         self.kept: deque[Digest] = deque(maxlen=KEPT_MAX)
+        # Digests of entries that may be taken back: nobody is told of them yet.
+        self._held: deque[Digest] = deque()
 
     def pass_over(self, index: int) -> None:
         """Note an entry without data, before it is applied: it is no agreed one."""
         self._without_data.add(index)
 
-    def applied(self, index: int) -> None:
-        """Note an entry whose effects the log has, and those of no later one."""
+    def applied(self, index: int, stays: bool = True) -> None:
+        """Note an entry whose effects the log has, and those of no later one. `stays_to` follows
+        for an entry that may be taken back."""
         if self._without_data and index in self._without_data:
             self._without_data.discard(index)
             return
@@ -114,11 +126,19 @@ class Digests:
             log.byte_count,
             log.subject_count,
         )
-        self.kept.append(Digest(since, index, *totals, stored, removed))
-        self._formed()
+        self._held.append(Digest(since, index, *totals, stored, removed))
+        if stays:
+            self.stays_to(index)
+
+    def stays_to(self, index: int) -> None:
+        """Note that entries up to an index are not taken back any more."""
+        while self._held and self._held[0].entry <= index:
+            self.kept.append(self._held.popleft())
+            self._formed()
 
     def end(self) -> None:
         """Form no digest any more."""
         self._log.index.tally = None
         self._formed = lambda: None
         self.kept.clear()
+        self._held.clear()

@@ -34,6 +34,9 @@ class StreamView:
         self.config = config
         # Everything up to this sequence is visible.
         self.visible_sequence = log.last_sequence
+        # The last sequence that is not taken back, if that is not the visible one: streams that
+        # copy this one get messages up to it.
+        self.kept_sequence: int | None = None
         # The state that clients see while a long change is under way.
         self._state_before: StreamState | None = None
         # Whether an empty stream shows its first sequence before it had a message.

@@ -38,9 +38,10 @@ _CIPHERS: Final = {
     "chachapoly": StoreCipher.CHACHA,
     "aes": StoreCipher.AES,
 }
+# The next leader passes over as many sequences as one may be ahead.
+EVENTUAL_TAIL_MAX: Final = 1 << 24
 _NO_QUEUE: Final = "requests are answered in the order in which they are read, none is queued"
 _NO_EXTENSIONS: Final = "streams of other servers are not extended across leaf nodes"
-_STRONG: Final = "writes are replicated before they are acknowledged"
 _COMPACTED: Final = "the log of the meta group is kept short by itself"
 
 
@@ -219,6 +220,14 @@ def _ack_timeout(draft: Draft, key: str, node: Value) -> None:
     _put_positive_time("ack_timeout_ns")(draft, key, node)
 
 
+def _eventual_max_tail(draft: Draft, key: str, node: Value) -> None:
+    """The messages by which the leader of an eventual stream may be ahead of its quorum."""
+    count = _plain_integer(key, node)
+    if not 0 < count <= EVENTUAL_TAIL_MAX:
+        raise Refusal(node, f"{key.lower()} must be between 1 and {EVENTUAL_TAIL_MAX}, not {count}")
+    draft.values["eventual_max_tail"] = count
+
+
 def _put_positive_time(field: str) -> Handler:
     """Keep a duration in nanoseconds that is not negative."""
 
@@ -285,7 +294,7 @@ JETSTREAM: Final[Table] = table(
         _put_size("outstanding_catch_up_bytes_max", "max_outstanding_catchup"),
     ),
     ("ack_timeout", _ack_timeout),
-    ("eventual_max_tail", not_supported(_STRONG)),
+    ("eventual_max_tail", _eventual_max_tail),
     ("linearizable_reads", _linearizable_reads),
     ("lease", _put_positive_time("lease_ns")),
     ("extension_hint", not_supported(_NO_EXTENSIONS)),

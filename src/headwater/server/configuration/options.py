@@ -196,6 +196,9 @@ class JetStreamOptions:
     # The time for which a strong publish waits for its quorum, unless its stream has one of its
     # own. Zero waits without end.
     ack_timeout_ns: int = 3 * NS_PER_S
+    # The messages by which the leader of an eventual stream may be ahead of its quorum. All servers
+    # of a cluster have the same: the next leader passes over as many sequences.
+    eventual_max_tail: int = 100_000
     # The way in which leaders make sure that they lead, before they answer a linearizable read.
     linearizable_reads: LinearizableReads = LinearizableReads.LEASE
     # The time that an entry of a stream with such reads keeps other servers from leading.

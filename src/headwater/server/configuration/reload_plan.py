@@ -269,6 +269,7 @@ JETSTREAM_NEEDS_RESTART: Final[Mapping[str, str]] = {
     "sync_interval_s": "SyncInterval",
     "sync_always": "SyncAlways",
     "ack_timeout_ns": "JetStreamAckTimeout",
+    "eventual_max_tail": "JetStreamEventualMaxTail",
     "linearizable_reads": "JetStreamLinearizableReads",
     "lease_ns": "JetStreamLease",
     "max_buffered_messages": "StreamMaxBufferedMsgs",

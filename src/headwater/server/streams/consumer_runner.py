@@ -349,6 +349,11 @@ class ConsumerRunner:
         for consumer in self._stream.consumers.waiting_for(subjects):
             self.deliver(consumer)
 
+    def messages_kept(self) -> None:
+        """Deliver messages that are not taken back any more to servers that copy the stream."""
+        for consumer in self._stream.consumers.direct:
+            self.deliver(consumer)
+
     def deliver(self, consumer: Consumer) -> None:
         """Let a consumer send its messages."""
         if self.is_held or (consumer is self._changing and self._held_by is Hold.ALL):

@@ -40,6 +40,7 @@ from headwater.jetstream.consumers.push import FLOW_PREFIX
 from headwater.jetstream.server_room import ServerRoom
 from headwater.jetstream.streams.publishing.batch_limits import BatchRoom
 from headwater.jetstream.streams.stream import Stream
+from headwater.jetstream.tail import TailLimits
 from headwater.runtime.environment import Environment
 from headwater.server.configuration.options import Options
 from headwater.server.configuration.placement_settings import sync_text
@@ -125,16 +126,7 @@ class StreamHost:
         self._advisories = Advisories(
             server, accounts, broker, environment.clock, environment.entropy
         )
-        self.runners = StreamRunners(
-            self.files.store,
-            environment,
-            broker,
-            options.jetstream.sync_interval_s,
-            log,
-            self._advisories,
-            _room_limits(options),
-            options.jetstream.ack_timeout_ns,
-        )
+        self.runners = self._new_runners()
         self._subscriptions = OwnSubscriptions(lambda account: own_client(next_cid(), account))
         self._copying = self._new_copying()
         self.streams = HostedStreams(
@@ -165,6 +157,20 @@ class StreamHost:
         self.count_totals: Callable[[JetStreamAccount], AccountTotals] = count_here
         self._keepers = self._new_keepers()
         self.facts = StreamFacts(self.accounts, self._limits, self.files, self.runners)
+
+    def _new_runners(self) -> StreamRunners:
+        chosen = self._options.jetstream
+        return StreamRunners(
+            self.files.store,
+            self._environment,
+            self._broker,
+            chosen.sync_interval_s,
+            self._log,
+            self._advisories,
+            _room_limits(self._options),
+            chosen.ack_timeout_ns,
+            TailLimits(chosen.eventual_max_tail),
+        )
 
     def _new_room(self) -> ServerRoom:
         options, environment = self._options, self._environment

@@ -29,6 +29,7 @@ from headwater.server.streams.replica import StreamReplica
 from headwater.server.streams.runner import StreamRunner
 from headwater.server.streams.runners import StreamRunners
 from headwater.server.streams.storage.stream_store import StreamStore
+from headwater.store.errors import StoreError
 from headwater.store.log.file_log import FileLog
 from headwater.store.log.memory_log import MemoryLog
 from headwater.store.log.message_log import MessageLog
@@ -56,6 +57,10 @@ class ReplicaPlace:
     def reconfigured(self, stream: Stream, old: StreamConfig) -> None:
         """Follow a replica with another configuration than `old`."""
         self._streams.followed(self._account, stream, old)
+
+    def cut_back(self, stream: Stream) -> Stream:
+        """The replica without the entries behind the last one that stays. Raises StoreError."""
+        return self._streams.cut_back(self._account, stream)
 
     def begin_refill(self, stream: Stream, incarnation: bytes, first_sequence: int) -> MessageLog:
         """An empty log in the place of that of the replica. Raises StoreError."""
@@ -247,6 +252,20 @@ class HostedStreams:
     def followed(self, account: JetStreamAccount, stream: Stream, old: StreamConfig) -> None:
         """Have account and store follow a replica with another configuration than `old`."""
         self._followed(account, stream, old)
+
+    def cut_back(self, account: JetStreamAccount, stream: Stream) -> Stream:
+        """Open a replica that nobody leads here as it was after the last entry that stays. Raises
+        StoreError, and then no client reads it until `finish_refill`."""
+        account.remove_stream(stream)
+        stream.consumers.forget_news()
+        self._runners.empty(stream.detach())
+        if not isinstance(stream.log, FileLog):
+            raise StoreError("the messages of a stream in memory are not cut back")
+        log = self._files.cut_back(account.name, stream.name)
+        again = Stream(stream.config, log, stream.created_ns, account)
+        again.recover(self._runners.now_ns())
+        self.finish_refill(account, again)
+        return again
 
     def begin_refill(
         self,

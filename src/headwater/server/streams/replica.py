@@ -4,7 +4,9 @@
                                 └─▶ StreamFollower: applies what the leader has committed
 
 A server that is elected applies everything before its own term first, as a follower, and serves
-then. A server that loses its office forgets the entries that are not committed, and follows.
+then. A server that loses its office forgets the entries that are not committed, and follows. On an
+eventual stream it may have applied some of them (`headwater.jetstream.tail`): then the files of the
+stream are opened again as they were after the last entry that the quorum has.
 """
 
 from collections.abc import Callable
@@ -22,9 +24,11 @@ from headwater.jetstream.snapshots.reader import SnapshotReader
 from headwater.jetstream.snapshots.writer import SnapshotWriter, read_header
 from headwater.jetstream.streams.digests import Digests
 from headwater.jetstream.streams.stream import Stream
+from headwater.jetstream.tail import Tail, has_tail
 from headwater.raft.entry import Entry, EntryKind
 from headwater.server.streams.confirmation import Confirmation, GroupReads
 from headwater.server.streams.follower import StreamFollower, note_applied
+from headwater.server.streams.replica_tail import AheadGroups, AppliedAhead
 from headwater.server.streams.runner import StreamRunner
 from headwater.server.streams.runners import StreamRunners
 from headwater.store.errors import StoreError
@@ -37,6 +41,9 @@ from headwater.store.replicas import keep_partial
 LOST_MAX: Final = 1 << 26
 # The time between two looks for room, of a replica whose disk was full.
 ROOM_S: Final = 1.0
+# The time in which the quorum has to get the tail of a leader before another server is sent a
+# snapshot; then the group elects a leader anew, whose state is what is committed.
+TAIL_S: Final = 1.0
 
 
 class LeaderReads(GroupReads, Protocol):
@@ -58,10 +65,6 @@ class Consensus(Protocol):
         """Withdraw all entries from a place on. Returns whether that is possible."""
         ...
 
-    def disown(self, identity: bytes, first: int) -> None:
-        """Have the entries from a place on withdrawn if this server leads the group again."""
-        ...
-
     def applied_to(self, identity: bytes, index: int) -> None:
         """Note that a replica has applied all entries up to a place."""
         ...
@@ -73,6 +76,11 @@ class Consensus(Protocol):
     @property
     def reads(self) -> LeaderReads:
         """The linearizable reads of the groups of the server."""
+        ...
+
+    @property
+    def ahead(self) -> AheadGroups:
+        """The groups of the server that run ahead of their quorums."""
         ...
 
     def transfer(self, identity: bytes, to: str) -> bool:
@@ -106,6 +114,10 @@ class Place(Protocol):
 
     def reconfigured(self, stream: Stream, old: StreamConfig) -> None:
         """Follow a replica with another configuration than `old`."""
+        ...
+
+    def cut_back(self, stream: Stream) -> Stream:
+        """The replica without the entries behind the last one that stays. Raises StoreError."""
         ...
 
     def begin_refill(self, stream: Stream, incarnation: bytes, first_sequence: int) -> MessageLog:
@@ -145,31 +157,49 @@ def _next_wanted(stream: Stream, held: bytes) -> int:
 class _Source:
     """The snapshot of a stream, as its leader reads it."""
 
-    __slots__ = ("_reader", "_replica")
+    __slots__ = ("_held", "_is_closed", "_reader", "_replica")
 
     def __init__(self, replica: "StreamReplica", held: bytes) -> None:
         """`held` is what the follower has."""
         self._replica = replica
-        self._reader = SnapshotReader(
-            replica.stream, replica.identity, _next_wanted(replica.stream, held)
-        )
+        self._held = held
+        self._reader: SnapshotReader | None = None
+        self._is_closed = False
+        replica.sources += 1
+        replica.hold_tail()
+        if replica.is_ahead:
+            replica.call_later(TAIL_S, self._end_tail)
+
+    def _end_tail(self) -> None:
+        """Have the group elect a leader anew if the quorum has not got the tail."""
+        if not self._is_closed and self._reader is None:
+            self._replica.end_tail()
 
     def next_chunk(self) -> bytes | None:
-        """The next piece; an empty one while a long change of the stream is under way."""
-        if self._replica.stream.log.is_held:
+        """The next piece; an empty one while a long change of the stream is under way, or entries
+        are applied that may be taken back."""
+        replica = self._replica
+        if replica.stream.log.is_held or replica.is_ahead:
             return b""
-        return self._reader.next_chunk(self._replica.applied_index, 0)
+        if self._reader is None:
+            wanted = _next_wanted(replica.stream, self._held)
+            self._reader = SnapshotReader(replica.stream, replica.identity, wanted)
+        return self._reader.next_chunk(replica.applied_index, 0)
 
     @property
     def index(self) -> int:
         """The last entry whose effects all pieces together have."""
-        end = self._reader.end
+        end = None if self._reader is None else self._reader.end
         check(end is not None, "the place of a snapshot is known behind its last piece")
         assert end is not None
         return end.entry
 
     def close(self) -> None:
-        """Have nothing to release."""
+        """Let the leader run ahead of the quorum again."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._replica.sources -= 1
+            self._replica.hold_tail()
 
 
 @final
@@ -217,10 +247,13 @@ class StreamReplica:
     """The replica of a stream on this server."""
 
     __slots__ = (
+        "_ahead",
+        "_jumps_to",
         "_leased_by",
         "_log",
         "_passes_over",
         "_place",
+        "_replicated",
         "_runners",
         "_sink",
         "account",
@@ -235,6 +268,7 @@ class StreamReplica:
         "quorum",
         "role_told",
         "runner",
+        "sources",
         "starts_over",
         "stream",
     )
@@ -259,6 +293,14 @@ class StreamReplica:
         self._log: MessageLog = log
         # The last sequence that a message may have had which a majority has forgotten.
         self._passes_over = 0
+        # Places that are applied here and that the quorum may not have, and the last place that it
+        # is known to have.
+        self._ahead = AppliedAhead()
+        self._replicated = 0
+        # The snapshots of this replica that are being read.
+        self.sources = 0
+        # The last sequence that a leader before this one may have given out; 0 if that is over.
+        self._jumps_to = 0
         # The configuration by which the entries of the group grant leases.
         self._leased_by: StreamConfig | None = None
         self.leader = ""
@@ -336,12 +378,17 @@ class StreamReplica:
     # --- the machine of a group ----------------------------------------------------------------
 
     def follow_level(self) -> None:
-        """Have the entries of the group grant leases as the level of reads wants it: a change of
-        the level takes effect at its place in the log."""
+        """Have the entries of the group grant leases as the level of reads wants it, and its leader
+        run ahead as that of writes does: a change of a level takes effect at its place in the log.
+        """
         config = self.stream.config
         if config is not self._leased_by and self.consensus is not None:
             self._leased_by = config
             self.consensus.reads.grant(self.identity, has_leases(config))
+            runs_ahead = has_tail(config)
+            self.consensus.ahead.run_ahead(self.identity, self._written if runs_ahead else None)
+            if self.quorum is not None and not self._jumps_to:
+                self._follow_tail(self.quorum)
 
     def apply(self, entries: list[Entry]) -> int:
         """Apply committed entries. Returns the place up to which everything is applied by now."""
@@ -362,16 +409,32 @@ class StreamReplica:
         assert runner is not None
         assert quorum is not None
         last = entries[-1]
+        self._replicated = last.index
         quorum.place_committed(last.index)
+        self._keep_applied(last.index)
         runner.committed()
-        if not quorum.has_unapplied and last.kind is not EntryKind.DATA:
+        is_without_data = last.kind is not EntryKind.DATA
+        if is_without_data and not (quorum.has_unapplied or self._ahead):
             # An entry that changes nothing here is applied when those before it are.
             self._note_applied(last.index)
+        self._written()
         return self.applied_index
 
     def _note_applied(self, place: int) -> None:
         """Note a place up to which the runner has applied everything."""
+        if place > self._replicated:
+            self._ahead.add(self.stream, place)
+            self._tell_kept()
+            return
         note_applied(self.stream, place)
+        has_jumped = self.stream.log.last_sequence >= self._jumps_to > 0
+        if has_jumped and self.quorum is not None:
+            self._jumps_to = 0
+            self._follow_tail(self.quorum)
+        self._tell_applied(place)
+
+    def _tell_applied(self, place: int) -> None:
+        """Tell the consensus of a place up to which everything is applied, and stays."""
         self.applied_index = place
         self.follow_level()
         if self.consensus is not None:
@@ -379,10 +442,96 @@ class StreamReplica:
 
     def _applied(self, place: int) -> None:
         """Note the end of a long application of the follower."""
-        self.applied_index = place
-        self.follow_level()
-        if self.consensus is not None:
-            self.consensus.applied_to(self.identity, place)
+        self._tell_applied(place)
+
+    # --- the tail of an eventual stream --------------------------------------------------------
+
+    def _follow_tail(self, quorum: Quorum) -> None:
+        """Have a leader run ahead of the quorum, if the stream is eventual. All that it has applied
+        so far is committed, and no other leader has given out what it is about to."""
+        if not has_tail(self.stream.config):
+            quorum.tail = None
+        elif quorum.tail is None:
+            quorum.tail = Tail(self._runners.tail_limits, self.stream.log.last_sequence)
+            self.hold_tail()
+            if self.consensus is not None:
+                self.consensus.ahead.be_sure_of_sequences(self.identity)
+
+    def _written(self) -> None:
+        """Apply what the log of this server has, as far as the tail may reach."""
+        if self.runner is None or self.quorum is None or self.consensus is None:
+            return
+        ahead = self.consensus.ahead
+        has_quorum = ahead.has_quorum(self.identity)
+        if self.quorum.place_written(ahead.vouched(self.identity), has_quorum):
+            self.runner.committed()
+
+    def _keep_applied(self, place: int) -> None:
+        """Note that all that is applied up to a place stays."""
+        if kept := self._ahead.keep(self.stream, place):
+            self._tell_kept()
+            if self.runner is not None:
+                self.runner.consumers.messages_kept()
+            self._tell_applied(kept)
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether entries are applied that may be taken back."""
+        return bool(self._ahead)
+
+    def _tell_kept(self) -> None:
+        """Tell the stream which of its messages stay."""
+        tail = None if self.quorum is None else self.quorum.tail
+        is_whole = tail is None or not self._ahead
+        self.stream.kept_sequence = None if is_whole or tail is None else tail.committed_sequence
+
+    def hold_tail(self) -> None:
+        """Have the leader wait for the quorum while a snapshot is read, and not afterwards."""
+        if self.quorum is not None and self.quorum.tail is not None:
+            self.quorum.tail.is_held = self.sources > 0
+            self._written()
+
+    def end_tail(self) -> None:
+        """Have the group elect a leader anew if the quorum has not got the tail."""
+        if self._ahead and self.consensus is not None:
+            self.consensus.ahead.resign(self.identity)
+
+    def call_later(self, seconds: float, work: Callable[[], object]) -> None:
+        """Have a function called when some time has passed."""
+        self._runners.scheduler.call_later(seconds, work)
+
+    def _take_back(self) -> None:
+        """Be as after the last entry that the quorum has: what was applied behind it may be cut off
+        from the log. A state that cannot be taken back is filled again from the next leader."""
+        self._ahead.clear()
+        self._end_digests()
+        try:
+            self.stream = self._place.cut_back(self.stream)
+        except StoreError:
+            self.applied_index, self.must_refill, self.starts_over = 0, True, True
+            return
+        self._log = self.stream.log
+        self._begin_digests()
+        self.watch_damage()
+
+    def _jump(self, runner: StreamRunner) -> None:
+        """Pass over the sequences that the leader before this one may have given out, before any
+        other is given out; unless it has handed over all of them."""
+        if self.consensus is None or not has_tail(self.stream.config):
+            return
+        if self.consensus.ahead.follows_release(self.identity):
+            return
+        first = self.stream.look_ahead.next_sequence
+        self._jumps_to = first - 1 + self._runners.tail_limits.messages
+        passed = Skipped(self._jumps_to, b"", b"", self._runners.now_ns())
+        runner.propose(Proposal([passed], is_awaited=False))
+        # A place of its own: publishes behind it may be withdrawn.
+        self.propose_gathered()
+        self._runners.log_warning(
+            f"Stream '{self.account} > {self.stream.name}': the leader before this one was lost, "
+            f"with messages that no other server had, if there were any. The sequences {first} to "
+            f"{self._jumps_to} are passed over."
+        )
 
     def _failed(self, reason: str) -> None:
         if self.consensus is not None:
@@ -508,7 +657,7 @@ class StreamReplica:
     def disown(self, place: int) -> None:
         """Have the entries from a place on withdrawn if this server leads again."""
         if self.consensus is not None:
-            self.consensus.disown(self.identity, place)
+            self.consensus.ahead.disown(self.identity, place)
 
     # --- offices -------------------------------------------------------------------------------
 
@@ -532,6 +681,9 @@ class StreamReplica:
         if self.stream.look_ahead.next_sequence <= self._passes_over and not is_mirror:
             passed = Skipped(self._passes_over, b"", b"", self._runners.now_ns())
             runner.propose(Proposal([passed], is_awaited=False))
+        self._jump(runner)
+        if not self._jumps_to:
+            self._follow_tail(self.quorum)
 
     def end_leading(self) -> None:
         """Follow from now on."""
@@ -539,10 +691,14 @@ class StreamReplica:
         runner, self.runner = self.runner, None
         quorum, self.quorum = self.quorum, None
         stalled = self._place.step_down(runner)
+        self._jumps_to = 0
+        if self._ahead:
+            self._take_back()
         self.follower = self._new_follower()
-        if stalled and quorum is not None:
+        if stalled and quorum is not None and not self.must_refill:
             # They are committed, and nobody tells of them again.
-            self.applied_index = self.follower.apply(quorum.entries_of(stalled))
+            waiting = quorum.entries_of(stalled, self._replicated)
+            self.applied_index = self.follower.apply(waiting)
 
     def hand_over(self) -> None:
         """Have another server lead soon, because this one has no room for an entry."""

@@ -19,6 +19,7 @@ from headwater.jetstream.committers import (
 )
 from headwater.jetstream.consumers.machine import Consumer
 from headwater.jetstream.records import Record
+from headwater.jetstream.tail import TailLimits
 from headwater.runtime.environment import Environment
 from headwater.runtime.file_watch import FileWatch
 from headwater.runtime.fsync import SyncDriver
@@ -75,6 +76,7 @@ class StreamRunners:
         advisories: Advisories,
         room_limits: RoomLimits,
         ack_timeout_ns: int,
+        tail_limits: TailLimits,
     ) -> None:
         self.broker = broker
         self.advisories = advisories
@@ -110,6 +112,7 @@ class StreamRunners:
         self.consumer_timers: DueTimes[Consumer] = DueTimes(
             self.scheduler, self.now_ns, delay_s_min=TIMER_S_MIN, turn_max=DUE_MAX
         )
+        self.tail_limits = tail_limits
         self.ack_timers = AckTimers(self.scheduler, environment.clock, ack_timeout_ns)
         # The consensus groups, on a server of a cluster, and the part that announces elections.
         self.groups: GroupDriver | None = None

@@ -352,6 +352,7 @@ def test_a_high_timeout_is_warned_about(timeout: str) -> None:
         ("store_dir: data", {"jetstream": JetStreamOptions(store_dir="data")}),
         ("jetstream { ack_timeout: '500ms' }", _streams(ack_timeout_ns=500 * NS_PER_MS)),
         ("jetstream { ack_timeout: '0s' }", _streams(ack_timeout_ns=0)),
+        ("jetstream { eventual_max_tail: 5 }", _streams(eventual_max_tail=5)),
         (
             "jetstream { linearizable_reads: Quorum }",
             _streams(linearizable_reads=LinearizableReads.QUORUM),
@@ -369,6 +370,8 @@ def test_keys_and_the_options_they_set(text: str, expected: dict[str, object]) -
     ("text", "error"),
     [
         ("ack_timeout: '-1s'", "error parsing ack_timeout: it cannot be negative"),
+        ("eventual_max_tail: 0", "eventual_max_tail must be between 1 and 16777216, not 0"),
+        ("eventual_max_tail: 16777217", "must be between 1 and 16777216, not 16777217"),
         (
             "linearizable_reads: both",
             "Expected 'lease' or 'quorum' string value for \"linearizable_reads\", got both",
@@ -571,7 +574,8 @@ NESTED_HONOURED = {
         strict store store_dir storedir sync sync_interval max_memory_store max_mem_store max_mem
         max_file_store max_file domain enable enabled key ek encryption_key prev_key prev_ek
         prev_encryption_key cipher limits unique_tag max_buffered_size max_buffered_msgs
-        max_outstanding_catchup ack_timeout linearizable_reads lease runtime_dir""",
+        max_outstanding_catchup ack_timeout linearizable_reads lease
+        eventual_max_tail runtime_dir""",
     "jetstream {{ limits {{ {} }} }}": """
         max_ack_pending max_ha_assets max_request_batch duplicate_window default_max_consumers
         batch""",
@@ -590,7 +594,7 @@ NESTED_REFUSED = {
     "accounts {{ A {{ {} }} }}": """
         nkey imports exports mappings maps msg_trace trace_dest""",
     "jetstream {{ {} }}": """
-        tpm extension_hint eventual_max_tail request_queue_limit info_queue_limit
+        tpm extension_hint request_queue_limit info_queue_limit
         meta_compact meta_compact_size meta_compact_sync max_concurrent_io""",
     "cluster {{ {} }}": "tls accounts pool_size compression write_timeout",
     "accounts {{ A {{ limits {{ {} }} }} }}": "max_leafnodes max_leafs",

@@ -67,6 +67,7 @@ TABLES: Final[dict[str, Table]] = {
 NEEDS_A_CLUSTER: Final = {
     ("accounts {{ A {{ jetstream {{ {} }} }} }}", "cluster_traffic"),
     ("jetstream {{ {} }}", "ack_timeout"),
+    ("jetstream {{ {} }}", "eventual_max_tail"),
     ("jetstream {{ {} }}", "lease"),
     ("jetstream {{ {} }}", "linearizable_reads"),
     ("jetstream {{ {} }}", "max_outstanding_catchup"),

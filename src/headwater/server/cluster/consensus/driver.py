@@ -23,6 +23,7 @@ from headwater.raft.membership import Membership
 from headwater.raft.node import RaftNode
 from headwater.raft.storage import SavedState, blank, born
 from headwater.runtime.environment import Scheduler
+from headwater.server.cluster.consensus.ahead_groups import AheadGroups
 from headwater.server.cluster.consensus.birth import (
     Addressed,
     Birth,
@@ -107,6 +108,7 @@ class ConsensusDriver:
         "_turn",
         "_unfilled",
         "_writes",
+        "ahead",
         "catch_ups",
         "notices",
         "reads",
@@ -164,6 +166,7 @@ class ConsensusDriver:
         self._raft = raft
         self._groups = Groups(name, liveness)
         self.reads = LeaderReads(self._groups, clock, reads or ReadSettings(), self._plan_turn)
+        self.ahead = AheadGroups(self._groups, clock, self._plan_turn)
         self._catch_up = CatchUp(
             name, links, self._groups, self._machines, scheduler, log, self._plan_turn, catch_up_max
         )
@@ -428,6 +431,7 @@ class ConsensusDriver:
             node.campaign(now_ns)
         self._groups.add(identity, node, now_ns)
         self.reads.joined(identity)
+        self.ahead.joined(identity)
         self._plan_turn()
 
     def _admit(self, now_ns: int) -> None:
@@ -562,11 +566,6 @@ class ConsensusDriver:
         """Withdraw the entries of a group from an index on. Returns whether that is possible."""
         self._plan_turn()
         return self._groups.withdraw(identity, first, self._clock.monotonic_ns())
-
-    def disown(self, identity: bytes, first: int) -> None:
-        """Have the entries from an index on withdrawn if this server leads the group again."""
-        if (node := self._groups.node(identity)) is not None:
-            node.disown(first)
 
     def propose_membership(self, identity: bytes, target: Membership) -> int | None:
         """Propose other members to a group that this server leads."""
@@ -779,6 +778,7 @@ class ConsensusDriver:
     def _finish_written(self, now_ns: int) -> None:
         for portion in self._writes.take_written():
             self._send(self._groups.written(portion, now_ns))
+            self.ahead.written(portion)
 
     def failed(self) -> None:
         """Note that the disk has failed: another server has to lead."""

@@ -249,6 +249,13 @@ class Groups:
                 member.node.step_down(now_ns)
                 self._changed[identity] = member
 
+    def resign_from(self, identity: bytes, now_ns: int) -> None:
+        """Cease to lead a group, so that its members elect a leader anew."""
+        member = self._members.get(identity)
+        if member is not None:
+            member.node.resign(now_ns)
+            self._changed[identity] = member
+
     def resign(self, now_ns: int) -> None:
         """Cease to lead any group, because the disk of this server has failed."""
         for identity, member in self._members.items():

@@ -214,6 +214,14 @@ class StreamStore:
         """Have the log of a replica be filled further from another one. Raises StoreError."""
         resume_refill(self.store.logs[str(StreamKey(account_name, name))])
 
+    def cut_back(self, account_name: str, name: str) -> FileLog:
+        """Open the log of a replica again without the entries that are taken back. Raises
+        StoreError."""
+        log = self.store.cut_back(str(StreamKey(account_name, name)))
+        if log.offline:
+            raise StoreError(log.offline)
+        return log
+
     def remove_log(self, account_name: str, config: StreamConfig, log: MessageLog) -> None:
         """Remove a log with its files. Raises StoreError."""
         if self.mode_of(config) is None:

@@ -1,0 +1,95 @@
+"""The entries that the leader of an eventual stream has applied ahead of its quorum.
+
+The files of the stream are only appended to while there are such entries. So they can be cut back
+to how they were after any of these entries (`headwater.store.log.redo_points`).
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple, Protocol, final
+
+from headwater.jetstream.streams.stream import Stream
+from headwater.store.disk.wal import RedoPoint
+from headwater.store.log.file_log import FileLog
+
+
+class AheadGroups(Protocol):
+    """The groups of a server whose leaders act on entries before the quorum has them."""
+
+    def run_ahead(self, identity: bytes, written: Callable[[], object] | None) -> None:
+        """Have leaders of a group act on entries that this server has written, and `written` called
+        then; None for leaders that wait for the quorum."""
+        ...
+
+    def be_sure_of_sequences(self, identity: bytes) -> None:
+        """Note that the leader of a group has passed over all sequences that leaders before it may
+        have given out."""
+        ...
+
+    def follows_release(self, identity: bytes) -> bool:
+        """Whether this server leads a group with all that leaders before it have acted on."""
+        ...
+
+    def vouched(self, identity: bytes) -> int:
+        """The place up to which this server may act on the log of a group that it leads."""
+        ...
+
+    def has_quorum(self, identity: bytes) -> bool:
+        """Whether this server leads a group and hears enough of its members to commit."""
+        ...
+
+    def resign(self, identity: bytes) -> None:
+        """Have the members of a group elect its leader anew."""
+        ...
+
+    def disown(self, identity: bytes, first: int) -> None:
+        """Have the entries from a place on withdrawn if this server leads the group again."""
+        ...
+
+
+class _Ahead(NamedTuple):
+    """A place of the log that is applied before the quorum has it, and the files after it."""
+
+    place: int
+    point: RedoPoint | None
+
+
+@final
+class AppliedAhead:
+    """The places that are applied to a stream and may be taken back, in order."""
+
+    __slots__ = ("_places",)
+
+    def __init__(self) -> None:
+        self._places: deque[_Ahead] = deque()
+
+    def __bool__(self) -> bool:
+        return bool(self._places)
+
+    def add(self, stream: Stream, place: int) -> None:
+        """Note a place that was applied just now."""
+        log = stream.log
+        self._places.append(
+            _Ahead(place, log.files_after(place) if isinstance(log, FileLog) else None)
+        )
+        if stream.digests is not None:
+            stream.digests.applied(place, stays=False)
+
+    def keep(self, stream: Stream, place: int) -> int:
+        """Note that everything up to a place stays. Returns the last applied place among it; 0 if
+        there is no news."""
+        kept = None
+        while self._places and self._places[0].place <= place:
+            kept = self._places.popleft()
+        if kept is None:
+            return 0
+        log = stream.log
+        if kept.point is not None and isinstance(log, FileLog) and not log.offline:
+            log.mark_behind(kept.point)
+        if stream.digests is not None:
+            stream.digests.stays_to(kept.place)
+        return kept.place
+
+    def clear(self) -> None:
+        """Forget all of them: they are taken back."""
+        self._places.clear()

@@ -1,0 +1,415 @@
+"""Eventual streams: the leader answers by its own log, and what is lost is its tail alone."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from headwater.jetstream.config.stream_config import WriteConsistency
+from headwater.jetstream.proposal import Proposal
+from headwater.jetstream.records import Configured
+from headwater.jetstream.tail import Tail
+from headwater.raft.log import RaftLog
+from headwater.server.cluster.consensus import compaction
+from headwater.server.streams.replica import StreamReplica
+from tests.kit.consumer_world import ack_line, frames_in
+from tests.kit.quorum_world import TIMEOUT_MS, UNKNOWN, QuorumWorld
+from tests.kit.stored_world import streaming
+
+TAIL = 50
+
+
+def acked(sequence: int) -> dict[str, Any]:
+    return {"stream": "S", "seq": sequence}
+
+
+class EventualWorld(QuorumWorld):
+    """An eventual stream `S` with one message, whose leaders may be `TAIL` messages ahead."""
+
+    def __init__(self, tail: int = TAIL, **config: Any) -> None:
+        self._tail = tail
+        super().__init__(write_consistency="eventual", **config)
+        self.say("first")
+        self.pass_ms(50)
+        assert self.told() == [acked(1)]
+
+    def start(self, name: str, *rest: Any, **settings: Any) -> Any:
+        settings["jetstream"] = streaming(
+            max_file_bytes=1 << 28, max_memory_bytes=1 << 28, eventual_max_tail=self._tail
+        )
+        return super().start(name, *rest, **settings)
+
+    def hear(self, *names: str) -> None:
+        """Have clients of servers publish a message each, and wait until all is quiet."""
+        for name in names:
+            self.publish(name, "s.b")
+        self.quiet(1.0)
+
+    @property
+    def new_leader(self) -> str:
+        (name,) = [each for each in self.others if self.replica(each).is_leading]
+        return name
+
+    def dump(self, name: str) -> dict[str, object]:
+        return self.replica(name).stream.dump(self.nodes[name].environment.clock.wall_ns())
+
+    def check_equal(self) -> None:
+        """All replicas are the same, to the last byte of their state."""
+        first, *others = (self.dump(name) for name in self.nodes)
+        for other in others:
+            assert other == first
+
+    def consumer(self, **config: Any) -> None:
+        body = {
+            "stream_name": "S",
+            "config": {"durable_name": "C", "ack_policy": "explicit", **config},
+        }
+        reply = self.call(self.leader, "CONSUMER.CREATE.S.C", body)
+        assert "error" not in reply, reply
+
+    def lose_tail(self, count: int = 3) -> None:
+        """Have a tail, cut off from the others, and another leader."""
+        self.part()
+        for number in range(count):
+            self.say(f"lost {number}")
+        self.pass_ms(50)
+        assert self.told() == [acked(2 + number) for number in range(count)]
+        self.quiet()
+
+
+@pytest.fixture
+def world() -> EventualWorld:
+    return EventualWorld()
+
+
+def test_publishes_are_acked_with_every_follower_gone(world: EventualWorld) -> None:
+    for name in world.others:
+        world.lose(name)
+    world.quiet()
+    world.say("a")
+    world.say("b")
+    world.pass_ms(50)
+    assert world.told() == [acked(2), acked(3)]
+    assert [body for _, body in world.stored()] == [b"first", b"a", b"b"]
+
+
+def test_consumers_receive_with_every_follower_gone(world: EventualWorld) -> None:
+    world.consumer(deliver_subject="to.c", deliver_policy="new")
+    listener = world.listener(world.leader, "to.c")
+    world.part()
+    world.quiet()
+    world.say("a")
+    world.pass_ms(50)
+    assert b"\r\na\r\n" in listener.take()
+
+
+def test_the_leader_stays_in_office_without_a_quorum(world: EventualWorld) -> None:
+    world.part()
+    world.quiet(30.0)
+    assert world.replica(world.leader).is_leading
+
+
+def test_others_see_committed_messages_only(world: EventualWorld) -> None:
+    world.part()
+    world.say("a")
+    world.pass_ms(50)
+    assert len(world.stored()) == 2
+    for name in world.others:
+        assert world.stored(name) == [(1, b"first")]
+
+
+def test_the_tail_has_a_limit_and_then_publishes_wait_like_strong_ones() -> None:
+    world = EventualWorld(tail=3)
+    world.part()
+    for number in range(4):
+        world.say("x", number)
+        world.pass_ms(20)
+    assert world.told() == [acked(2), acked(3), acked(4)]
+    world.pass_ms(TIMEOUT_MS)
+    assert world.told() == [UNKNOWN]
+    # The stream has all that was acked, and nothing that is unknown.
+    assert world.stored()[1:] == [(2, b"x"), (3, b"x"), (4, b"x")]
+
+
+def test_a_tail_that_others_get_makes_room() -> None:
+    world = EventualWorld(tail=3, timeout_ms=60_000)
+    world.stall()
+    for number in range(5):
+        world.say("x", number)
+        world.pass_ms(20)
+    assert len(world.told()) == 3
+    world.flow()
+    world.pass_ms(100)
+    assert world.told() == [acked(5), acked(6)]
+
+
+def test_no_sequence_is_given_twice(world: EventualWorld) -> None:
+    world.lose_tail(3)
+    new = world.new_leader
+    world.hear(new)
+    assert world.stored(new) == [(1, b"first"), (2 + TAIL, b"m")]
+
+
+def test_both_sides_of_a_partition_ack(world: EventualWorld) -> None:
+    world.lose_tail(1)
+    world.hear(world.new_leader)
+    world.say("another")
+    world.pass_ms(50)
+    assert world.told() == [acked(3)]
+    assert world.replica(world.leader).is_leading
+
+
+def test_a_leader_that_returns_is_as_the_others_are(world: EventualWorld) -> None:
+    world.lose_tail(3)
+    world.hear(world.new_leader)
+    world.join()
+    for name in world.nodes:
+        assert world.stored(name) == [(1, b"first"), (2 + TAIL, b"m")]
+    world.check_equal()
+
+
+def test_a_leader_that_returns_has_what_its_tail_had_removed() -> None:
+    world = EventualWorld(max_msgs=2)
+    world.lose_tail(3)
+    assert world.stored() == [(3, b"lost 1"), (4, b"lost 2")]
+    world.join()
+    for name in world.nodes:
+        assert world.stored(name) == [(1, b"first")]
+    world.check_equal()
+
+
+def test_a_leader_that_returns_has_what_its_tail_had_rolled_up() -> None:
+    world = EventualWorld(allow_rollup_hdrs=True)
+    world.part()
+    world.say("sum", Nats_Rollup="all")
+    world.pass_ms(50)
+    assert world.stored() == [(2, b"sum")]
+    world.quiet()
+    world.join()
+    assert world.stored() == [(1, b"first")]
+    world.check_equal()
+
+
+def test_consumers_are_cut_to_what_survived(world: EventualWorld) -> None:
+    world.consumer(deliver_subject="to.c")
+    listener = world.listener(world.leader, "to.c")
+    world.part()
+    world.say("lost")
+    world.pass_ms(50)
+    for frame in frames_in(listener.take()):
+        listener.send(ack_line(frame.reply))
+    world.pass_ms(50)
+    assert world.replica(world.leader).stream.consumers.by_name["C"].state.delivered_stream == 2
+    world.join()
+    for name in world.nodes:
+        consumer = world.replica(name).stream.consumers.by_name["C"]
+        assert consumer.state.delivered_stream <= 1
+    world.check_equal()
+
+
+def test_a_stream_in_memory_is_filled_again() -> None:
+    world = EventualWorld(storage="memory")
+    world.lose_tail(3)
+    world.hear(world.new_leader)
+    world.join()
+    world.hear(world.new_leader)
+    for name in world.nodes:
+        assert [each for each, _ in world.stored(name)] == [1, 2 + TAIL, 3 + TAIL]
+
+
+@pytest.mark.parametrize("is_power_lost", [False, True], ids=["killed", "power"])
+def test_a_leader_that_was_killed_returns_as_the_others_are(is_power_lost: bool) -> None:
+    world = EventualWorld()
+    world.part()
+    world.say("lost")
+    world.pass_ms(50)
+    assert world.told() == [acked(2)]
+    old = world.leader
+    world.crash(old, is_power_lost)
+    world.quiet()
+    world.leader = next(name for name in world.nodes if world.replica(name).is_leading)
+    world.hear(world.leader)
+    world.start_server(old)
+    for name in world.nodes:
+        if name != old:
+            world.heal(old, name)
+    world.quiet()
+    for name in world.nodes:
+        assert world.stored(name) == [(1, b"first"), (2 + TAIL, b"m")]
+    world.check_equal()
+
+
+def test_an_orderly_step_down_loses_nothing(world: EventualWorld) -> None:
+    world.stall(to_leader=True, to_others=False)
+    for number in range(5):
+        world.say(f"kept {number}")
+    world.pass_ms(20)
+    assert len(world.told()) == 5
+    world.flow()
+    world.ask("STREAM.LEADER.STEPDOWN.S", number=2)
+    world.quiet()
+    new = world.new_leader
+    world.hear(new)
+    # Nothing is passed over either.
+    assert [each for each, _ in world.stored(new)] == [1, 2, 3, 4, 5, 6, 7]
+    world.check_equal()
+
+
+def test_a_stop_hands_everything_over(world: EventualWorld) -> None:
+    for number in range(5):
+        world.say(f"kept {number}")
+    world.pass_ms(10)
+    world.stop(world.leader)
+    world.quiet()
+    new = world.new_leader
+    world.hear(new)
+    assert [each for each, _ in world.stored(new)] == [1, 2, 3, 4, 5, 6, 7]
+
+
+def change(world: QuorumWorld, level: str) -> None:
+    """Have the stream another level of writes."""
+    config = world.call(world.leader, "STREAM.INFO.S")["config"]
+    body = {**config, "write_consistency": level}
+    reply = world.call(world.leader, "STREAM.UPDATE.S", body)
+    assert "error" not in reply, reply
+    world.heard()
+
+
+def test_a_change_to_strong_takes_effect_at_its_place(world: EventualWorld) -> None:
+    change(world, "strong")
+    world.part()
+    world.say("x")
+    world.pass_ms(TIMEOUT_MS)
+    assert world.told() == [UNKNOWN]
+    world.quiet()
+    # Its leader minds the quorum again.
+    assert not world.replica(world.leader).is_leading
+
+
+def test_a_change_to_eventual_takes_effect_at_its_place() -> None:
+    world = QuorumWorld()
+    change(world, "eventual")
+    world.part()
+    world.say("x")
+    world.pass_ms(50)
+    assert world.told() == [acked(1)]
+
+
+def test_a_change_that_waits_in_the_log_leaves_the_level_as_it_is(world: EventualWorld) -> None:
+    world.stall()
+    stream, runner = world.stream, world.replica(world.leader).runner
+    assert runner is not None
+    strong = replace(stream.config, write_consistency=WriteConsistency.STRONG)
+    runner.propose(Proposal([Configured(strong, 1)]))
+    world.say("behind")
+    world.pass_ms(50)
+    # Nobody knows the level of a message behind the change.
+    assert world.told() == []
+    world.flow()
+    world.pass_ms(50)
+    assert world.told() == [acked(2)]
+
+
+def test_what_cannot_be_taken_back_waits_for_the_quorum(world: EventualWorld) -> None:
+    world.part()
+    world.ask("STREAM.MSG.DELETE.S", {"seq": 1}, number=2)
+    world.say("behind")
+    world.pass_ms(50)
+    assert world.told() == []
+    world.pass_ms(TIMEOUT_MS)
+    assert world.told() == [UNKNOWN]
+    assert world.stored() == [(1, b"first")]
+
+
+def test_a_message_that_is_removed_and_not_erased_does_not_wait(world: EventualWorld) -> None:
+    world.part()
+    world.ask("STREAM.MSG.DELETE.S", {"seq": 1, "no_erase": True}, number=2)
+    world.pass_ms(50)
+    assert [each["success"] for each in world.told()] == [True]
+    world.quiet()
+    world.join()
+    assert world.stored() == [(1, b"first")]
+    world.check_equal()
+
+
+def log_of(world: QuorumWorld) -> RaftLog:
+    """The log of the leader's group."""
+    consensus = world.nodes[world.leader].consensus
+    assert consensus is not None
+    node = consensus.node(world.replica(world.leader).identity)
+    assert node is not None
+    return node.log
+
+
+def test_a_follower_far_behind_gets_the_tail_of_a_leader_without_a_quorum(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(compaction, "LOG_ENTRIES_MAX", 20)
+    world = EventualWorld()
+    one, other = world.others
+    world.crash(one, is_power_lost=False)
+    world.quiet(3.0)
+    for _ in range(60):
+        world.say("x")
+        world.settle()
+    world.pass_ms(100)
+    host = world.nodes[world.leader].jetstream
+    assert host is not None
+    for _ in range(2):
+        host.files.store.sync()
+        world.say("x")
+        world.pass_ms(100)
+    host.files.store.group_commit.secure_frames()
+    world.say("x")
+    world.pass_ms(100)
+    # The entries that the other server lacks are gone.
+    assert log_of(world).snapshot.index > 10
+    world.lose(other)
+    world.quiet(3.0)
+    world.heard()
+    world.say("kept")
+    world.pass_ms(50)
+    (kept,) = world.told()
+    assert world.replica(world.leader).is_ahead
+    world.start_server(one)
+    world.quiet(10.0)
+    for name in (world.leader, one):
+        assert (kept["seq"], b"kept") in world.stored(name)
+
+
+def without_jump(patch: pytest.MonkeyPatch) -> None:
+    """A new leader gives out what the one before may have given out."""
+    patch.setattr(StreamReplica, "_jump", lambda replica, runner: None)
+
+
+def without_limit(patch: pytest.MonkeyPatch) -> None:
+    """The tail has no end."""
+    take = Tail.take
+
+    def take_all(self: Tail, *args: Any) -> bool:
+        self.limits = self.limits._replace(messages=1 << 60, byte_count=1 << 60)
+        return take(self, *args)
+
+    patch.setattr(Tail, "take", take_all)
+
+
+def test_without_the_jump_a_sequence_is_given_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    without_jump(monkeypatch)
+    with pytest.raises(AssertionError):
+        test_no_sequence_is_given_twice(EventualWorld())
+
+
+def test_without_the_limit_a_tail_reaches_behind_the_jump(monkeypatch: pytest.MonkeyPatch) -> None:
+    without_limit(monkeypatch)
+    world = EventualWorld(tail=3)
+    world.lose_tail(5)
+    world.hear(world.new_leader)
+    assert world.stored(world.new_leader)[-1][0] in (4, 5, 6)
+
+
+def test_without_an_election_a_follower_far_behind_gets_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(StreamReplica, "end_tail", lambda replica: None)
+    with pytest.raises(AssertionError):
+        test_a_follower_far_behind_gets_the_tail_of_a_leader_without_a_quorum(monkeypatch)
