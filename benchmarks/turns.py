@@ -377,6 +377,15 @@ def direct_get(server: Server) -> Turn:
     return lambda number: peer.ask(b"PUB %b %b.%d 0\r\n\r\n" % (subject, INBOX, number))
 
 
+def linearizable_get(server: Server) -> Turn:
+    """A linearizable direct get, on a server that is alone and needs no lease."""
+    peer = asker(server)
+    server.create(peer, "S", ["orders.>"], read_consistency="weak")
+    peer.ask(b"PUB orders.new 128\r\n%b\r\n" % PAYLOAD)
+    subject = b"$JS.API.DIRECT_LEADER.GET.S.orders.new"
+    return lambda number: peer.ask(b"PUB %b %b.%d 0\r\n\r\n" % (subject, INBOX, number))
+
+
 TURNS_BY_NAME: Final[dict[str, Callable[[Server], Turn]]] = {
     "ping": ping,
     "core-request": core_request,
@@ -392,6 +401,7 @@ TURNS_BY_NAME: Final[dict[str, Callable[[Server], Turn]]] = {
     "ack-pull-deliver": ack_and_pull,
     "publish-to-pull": publish_to_pull,
     "direct-get": direct_get,
+    "linearizable-get": linearizable_get,
     "encode-1": encode(1),
     "encode-1000": encode(1000),
     "encode-1000-subjects": encode(1000, 1000),

@@ -48,6 +48,8 @@ from headwater.subjects.grammar import FULL, STAR
 
 DIRECT_GET_SUBJECT: Final = b"$JS.API.DIRECT.GET."
 DIRECT: Final = "DIRECT"
+DIRECT_LEADER_GET_SUBJECT: Final = b"$JS.API.DIRECT_LEADER.GET."
+DIRECT_LEADER: Final = "DIRECT_LEADER"
 # The work of adding a message to those that are gathered.
 _GATHER_UNITS: Final = 8
 
@@ -72,7 +74,7 @@ class DirectReads:
 
     def are_led_here(self, account: Account, subjects: list[bytes]) -> bool:
         """Whether this server leads the streams of all these reads."""
-        size = len(DIRECT_GET_SUBJECT)
+        size = len(_family_of(subjects[0])[1])
         names = {subject[size:].partition(b".")[0] for subject in subjects}
         find = self._runners.find
         return all(find(account.name, name.decode(errors="surrogateescape")) for name in names)
@@ -83,13 +85,13 @@ class DirectReads:
         """Answer direct reads of the last message of a subject, as readers of buckets send them.
 
         Returns the positions of the reads that have no stream. Returns None, and answers none, if
-        one of the requests is of another kind: each is then answered by itself, in the same words.
+        one of the requests is of another kind than the first, or of one that is not answered here:
+        each is then answered by itself, in the same words.
         """
-        size = len(DIRECT_GET_SUBJECT)
+        call, prefix = _family_of(subjects[0])
+        size = len(prefix)
         asked = [
-            subject[size:].partition(b".")
-            for subject in subjects
-            if subject.startswith(DIRECT_GET_SUBJECT)
+            subject[size:].partition(b".") for subject in subjects if subject.startswith(prefix)
         ]
         if len(asked) != len(subjects) or not all(
             key and STAR not in key and FULL not in key for _, _, key in asked
@@ -102,14 +104,14 @@ class DirectReads:
         for name, _, _ in asked:
             if name in streams:
                 continue
-            stream = self.find_stream(account, name.decode(errors="surrogateescape"), DIRECT)
+            stream = self.find_stream(account, name.decode(errors="surrogateescape"), call)
             streams[name] = stream
             if stream is None:
                 continue
             if self._runners.is_held(account.name, stream.name):
                 return None
-            if is_linearizable(stream.config, DIRECT):
-                confirmation = self.confirmation(account, stream.name)
+            if is_linearizable(stream.config, call):
+                confirmation = self._confirmation_of(account, stream.name)
                 if not (confirmation.is_immediate and confirmation.may_begin()):
                     return None
                 confirmations.append(confirmation)
@@ -154,6 +156,10 @@ class DirectReads:
         stream = None if api is None else api.account.streams.get(name)
         if stream is None or not has_leases(stream.config):
             return SOLE
+        return self._confirmation_of(account, name)
+
+    def _confirmation_of(self, account: Account, name: str) -> Confirmation:
+        """The confirmation of a stream that has leases."""
         runner = self._runners.find(account.name, name)
         return NOT_LED if runner is None else runner.confirmation
 
@@ -259,6 +265,13 @@ class DirectReads:
         """Whether a stream has not been deleted meanwhile."""
         api = self._apis.get(account.name)
         return api is not None and api.account.streams.get(stream.name) is stream
+
+
+def _family_of(subject: bytes) -> tuple[str, bytes]:
+    """The kind of a read and the beginning of its subject; those of plain ones for any other."""
+    if subject.startswith(DIRECT_LEADER_GET_SUBJECT):
+        return DIRECT_LEADER, DIRECT_LEADER_GET_SUBJECT
+    return DIRECT, DIRECT_GET_SUBJECT
 
 
 def _confirmed(replies: Replies, confirmation: Confirmation, refusal: Reply) -> Replies:

@@ -11,9 +11,11 @@ import pytest
 from headwater.base.clock import NS_PER_S
 from headwater.jetstream.streams.stream import Stream
 from headwater.server.configuration.options import Options
+from headwater.server.core.accounts import Account
 from headwater.server.streams import direct_reads
 from headwater.server.streams.awaited_reads import AwaitedReads
 from headwater.server.streams.confirmation import Confirmation
+from headwater.server.streams.direct_reads import DirectReads
 from headwater.store.log.message_log import StoredMessage
 from tests.kit.consumer_world import frames_in
 from tests.kit.reading_cluster import LEASE_S, Reading
@@ -144,31 +146,54 @@ def test_a_session_that_is_not_waited_for_is_missed(monkeypatch: pytest.MonkeyPa
 # --- reads that come together -------------------------------------------------------------------
 
 
-def read_together(world: Reading, name: str) -> list[str]:
+def read_together(world: Reading, name: str, call: str = "DIRECT") -> list[str]:
     """The answers to two reads of the last message of a subject that come in one piece."""
     asker = world.client(name, headers=True, no_responders=True)
     asker.take()
-    line = "PUB $JS.API.DIRECT.GET.S.s.a {} 0\r\n\r\n"
+    line = f"PUB $JS.API.{call}.GET.S.s.a {{}} 0\r\n\r\n"
     asker.send(f"SUB in.* 1\r\n{line.format('in.1')}{line.format('in.2')}".encode())
     world.quiet(0.2)
     return [each.status[:3] or each.payload.decode() for each in frames_in(asker.take())]
 
 
+@pytest.mark.parametrize("call", ["DIRECT", "DIRECT_LEADER"])
 @pytest.mark.parametrize("is_led_here", [True, False])
-def test_linearizable_reads_that_come_together_need_a_lease(is_led_here: bool) -> None:
+def test_linearizable_reads_that_come_together_need_a_lease(is_led_here: bool, call: str) -> None:
     world = Reading()
     world.put("s1", "one")
     leader = world.leader
     name = leader if is_led_here else world.other_than(leader)
-    assert read_together(world, name) == ["one", "one"]
+    assert read_together(world, name, call) == ["one", "one"]
     # The leader goes on, and its later entries grant nothing.
     world.node(leader).grant_leases(0)
     world.quiet(LEASE_S)
-    assert read_together(world, name) == ["503", "503"]
+    assert read_together(world, name, call) == ["503", "503"]
 
 
-def test_linearizable_reads_that_come_together_are_checked_behind_the_read(
+def test_linearizable_reads_by_the_leader_take_as_many_calls_as_weak_ones(
     monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = Reading("weak")
+    world.put("s1", "one")
+    answered: list[str] = []
+    answer = DirectReads.answer_lasts
+
+    def note(
+        reads: DirectReads, account: Account, subjects: list[bytes], replies: list[bytes]
+    ) -> list[int] | None:
+        unanswered = answer(reads, account, subjects, replies)
+        answered.append("together" if unanswered == [] else "each")
+        return unanswered
+
+    monkeypatch.setattr(DirectReads, "answer_lasts", note)
+    for call in ("DIRECT", "DIRECT_LEADER"):
+        assert read_together(world, world.leader, call) == ["one", "one"]
+    assert answered == ["together", "together"]
+
+
+@pytest.mark.parametrize("call", ["DIRECT", "DIRECT_LEADER"])
+def test_linearizable_reads_that_come_together_are_checked_behind_the_read(
+    call: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = Reading()
     world.put("s1", "one")
@@ -181,4 +206,4 @@ def test_linearizable_reads_that_come_together_are_checked_behind_the_read(
         return found
 
     monkeypatch.setattr(Stream, "last_message", read_and_pause)
-    assert read_together(world, leader) == ["503", "503"]
+    assert read_together(world, leader, call) == ["503", "503"]
