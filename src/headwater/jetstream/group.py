@@ -206,6 +206,7 @@ class Group(Generic[R, E]):
                 return
             if is_applied:
                 self.applied = proposal.index
+                proposal.only_shows = True
                 self._driver.release(proposal)
                 return
         for record in proposal.records:

@@ -181,6 +181,7 @@ class Proposal(Generic[R]):
         "index",
         "is_awaited",
         "needs_entry",
+        "only_shows",
         "outcome",
         "records",
         "removed",
@@ -216,6 +217,8 @@ class Proposal(Generic[R]):
         self.batches: BatchChanges | None = None
         # The place in the log, set by the group: that of its records, or of the last ones before.
         self.index = 0
+        # Whether its application has only made messages visible, so that nothing else follows.
+        self.only_shows = False
         # Publishes that count against the room of the stream until the proposal is released.
         self.held_messages = 0
         self.held_bytes = 0

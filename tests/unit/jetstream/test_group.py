@@ -257,6 +257,18 @@ def test_an_entry_that_is_committed_already_is_applied_and_released_in_one_step(
     while at.group.apply_more():
         pass
     assert at.driver.released == [proposal, long]
+    assert not proposal.only_shows
+    assert not long.only_shows
+
+
+def test_a_message_that_only_becomes_visible_is_told_from_other_entries(
+    at: Fixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proposal: Proposal[Record] = Proposal([removal(1)])
+    monkeypatch.setattr(at.machine, "show_unqueued", lambda record: True)
+    at.group.propose_committed(proposal)
+    assert proposal.only_shows, "no other file has to follow"
+    assert at.driver.released == [proposal]
 
 
 def test_a_step_takes_a_place_and_is_applied_at_once(at: Fixture) -> None:

@@ -93,7 +93,7 @@ class Consumers:
         self.events: list[ConsumerEvent] = []
         # Consumers that may have messages to deliver since messages left the stream, or since a
         # delivery was undone, in order.
-        self._freed: dict[str, Consumer] = {}
+        self.freed: dict[str, Consumer] = {}
         # Consumers with messages that are delivered and not yet acknowledged or given up, by name.
         # The removal of a message costs nothing for the others.
         self._holding: dict[str, Consumer] = {}
@@ -145,7 +145,7 @@ class Consumers:
         self._counts.clear()
         self._unwritten.clear()
         self.events.clear()
-        self._freed.clear()
+        self.freed.clear()
         self._holding.clear()
         self._beyond_end.clear()
         self.closed.clear()
@@ -359,7 +359,7 @@ class Consumers:
             if consumer is not None:
                 consumer.machine.forget_ahead(forgotten)
                 self._note_holding(consumer)
-                self._freed[name] = consumer
+                self.freed[name] = consumer
 
     def applying(self, record: LongRecord) -> Work[list[int]]:
         """Apply a record that may visit every message of the stream, some messages at a time."""
@@ -438,7 +438,7 @@ class Consumers:
         self._leave(consumer)
         del self.by_name[consumer.name]
         self._beyond_end.pop(consumer.name, None)
-        self._freed.pop(consumer.name, None)
+        self.freed.pop(consumer.name, None)
         self._holding.pop(consumer.name, None)
 
     def _note_place(self, consumer: Consumer) -> None:
@@ -552,23 +552,18 @@ class Consumers:
             self.write_down(record)
             consumer.machine.apply(record)
             self._note_holding(consumer)
-            self._freed[consumer.name] = consumer
-
-    @property
-    def has_news(self) -> bool:
-        """Whether there are events to tell, or consumers that may have room for other messages."""
-        return bool(self.events or self._freed)
+            self.freed[consumer.name] = consumer
 
     def take_news(self) -> list[Effect]:
         """Remove and return the events, and the consumers that may have room for other messages."""
         events, self.events = self.events, []
-        freed, self._freed = self._freed, {}
+        freed, self.freed = self.freed, {}
         return [*events, *map(ConsumerServed, freed)]
 
     def forget_news(self) -> None:
         """Forget events, consumers with room and deleted consumers: no client is told of them."""
         self.events.clear()
-        self._freed.clear()
+        self.freed.clear()
         self.closed.clear()
 
     def reconfiguring(self, before: Retention) -> Work[list[int]]:

@@ -161,7 +161,11 @@ class Consumer:
         out: Proposal[Record] = Proposal(is_awaited=False)
         is_left = False
         try:
-            is_left = self._take_step(step, now_ns, out)
+            if isinstance(step, Deliver):
+                # Every publish to a client that waits comes here.
+                is_left = self.wants_messages and self.delivery.run(now_ns, out)
+            else:
+                is_left = self._take_step(step, now_ns, out)
         except StoreError as error:
             # The records made before stand, and the log is offline by now.
             out.failure = error
@@ -174,8 +178,7 @@ class Consumer:
         return out
 
     def _take_step(self, step: Step, now_ns: int, out: Proposal[Record]) -> bool:
-        if isinstance(step, Deliver):
-            return self.deliver(now_ns, out)
+        """Take a step that is more than a delivery. Returns what `deliver` returns."""
         if isinstance(step, PlainAcks):
             self._active_ns = now_ns
             self.acks.process_plain(step.sequences, step.replies, now_ns, out)

@@ -47,7 +47,7 @@ NOWHERE: Final = Position()
 class OriginPositions:
     """The positions of the sources of one stream, by index name."""
 
-    __slots__ = ("_add_entry", "_by_source", "_log", "_waiting")
+    __slots__ = ("_add_entry", "_by_source", "_log", "waiting")
 
     def __init__(self, log: MessageLog, add_entry: Callable[[tuple[int, bytes]], object]) -> None:
         """`add_entry` has an entry written to the journal with the next removal, or soon."""
@@ -55,7 +55,7 @@ class OriginPositions:
         self._add_entry = add_entry
         self._by_source: dict[bytes, Position] = {}
         # The record whose messages are not stored yet.
-        self._waiting: Copied | None = None
+        self.waiting: Copied | None = None
 
     def of(self, source: bytes) -> Position:
         """The position of a source; `NOWHERE` if nothing of it was copied."""
@@ -64,13 +64,13 @@ class OriginPositions:
     def apply(self, record: Copied) -> None:
         """Apply a record that is committed."""
         if record.last_sequence:
-            self._waiting = record
+            self.waiting = record
         else:
             self._hold(record)
 
     def stored(self) -> None:
         """Have the record hold that has waited for the messages which are stored now."""
-        record, self._waiting = self._waiting, None
+        record, self.waiting = self.waiting, None
         if record is not None and record.last_sequence == self._log.last_sequence:
             self._hold(record)
 
@@ -80,12 +80,7 @@ class OriginPositions:
 
     def retreat(self) -> None:
         """Forget a record whose messages could not be stored."""
-        self._waiting = None
-
-    @property
-    def is_waiting(self) -> bool:
-        """Whether a record waits for its messages."""
-        return self._waiting is not None
+        self.waiting = None
 
     def keep_only(self, sources: Iterable[bytes]) -> None:
         """Forget the positions of all other sources. A source that comes back later goes on behind

@@ -406,7 +406,7 @@ class Stream(StreamView):
             # Until the journal has it, it is found in the header that the message has left.
             entry = (last_id, record.first_sequence, record.timestamp_ns)
             self.log.write_entries([removed_ids.encode([entry])])
-        if self.positions.is_waiting:
+        if self.positions.waiting is not None:
             self.positions.stored()
         self.dedupe.note_messages([record.header], record.first_sequence, [record.timestamp_ns])
 
@@ -421,7 +421,7 @@ class Stream(StreamView):
             log.append(record.batch)
         else:
             log.append_encoded(record.batch, encoded)
-        if self.positions.is_waiting:
+        if self.positions.waiting is not None:
             self.positions.stored()
         batch = record.batch
         if any(batch.headers):

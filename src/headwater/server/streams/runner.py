@@ -189,7 +189,9 @@ class StreamRunner:
             if excess is not None:
                 self._excess.answer(refused, excess)
         if incoming.subjects:
-            if self._undecided or not self._can_decide(incoming):
+            group = self._group
+            is_free = not (group.in_flight or group.applying or self._deciding)
+            if self._undecided or not (is_free or self._can_decide(incoming)):
                 self._wait(incoming)
             else:
                 self._decide(incoming)
@@ -346,7 +348,8 @@ class StreamRunner:
             group.propose_step(proposal)
         else:
             self.propose(proposal)
-        if self.stream.consumers.has_news:
+        consumers = self.stream.consumers
+        if consumers.events or consumers.freed:
             self._follow_news()
 
     def _wait_for_group(self, proposal: Proposal[Record], incoming: Incoming | None) -> None:
@@ -402,14 +405,17 @@ class StreamRunner:
 
     def release(self, proposal: Proposal[Record]) -> None:
         """Carry out the effects of a proposal whose records are applied."""
-        self._end_wait(proposal)
+        if proposal.held_messages:
+            self._end_wait(proposal)
         if proposal is self._due:
             self._due = None
         if self._requests:
             self._requests.pop(proposal, None)
-        error = self._committer.finish(proposal, self.consumers)
-        if error is not None:
-            self._note_failure(proposal, error)
+        # A message that comes removes nothing, and a publish has no other file to wait for.
+        if not proposal.only_shows:
+            error = self._committer.finish(proposal, self.consumers)
+            if error is not None:
+                self._note_failure(proposal, error)
         stream, consumers = self.stream, self.consumers
         if self.reads.waiting:
             self.reads.advance(stream.visible_sequence)
@@ -453,8 +459,9 @@ class StreamRunner:
 
     def _follow_news(self) -> None:
         """Tell of messages that consumers have lost, and let consumers send more."""
-        if self.stream.consumers.has_news:
-            self._effects.carry_out(self.stream.consumers.take_news())
+        consumers = self.stream.consumers
+        if consumers.events or consumers.freed:
+            self._effects.carry_out(consumers.take_news())
 
     def application_failed(self, record: Record, error: StoreError) -> bool:
         """Report that the disk failed while a record was applied. Returns whether the record holds.

@@ -275,7 +275,7 @@ class StreamRunners:
                 partial(self._await_commit, runner),
                 self._await_commit_soon,
             )
-        return Deferred(self.flush_wanted) if mode is SyncMode.ASYNC else Written()
+        return Deferred(self._driver.flush_wanted) if mode is SyncMode.ASYNC else Written()
 
     def _await_commit(self, runner: StreamRunner) -> None:
         self._awaiting[runner] = None

@@ -324,7 +324,7 @@ class LogIndex:
         """Add messages of the next sequences to the active segment."""
         count = len(subjects)
         if count == 1:
-            self._append_one(offset, subjects[0], timestamps_ns[0], sizes[0])
+            self.append_one(offset, subjects[0], timestamps_ns[0], sizes[0])
             return
         segment = self.segments[-1]
         first = segment.first_sequence + len(segment.offsets)
@@ -346,7 +346,7 @@ class LogIndex:
         self.messages += count
         self.byte_count += size
 
-    def _append_one(self, offset: int, subject: bytes, timestamp_ns: int, size: int) -> None:
+    def append_one(self, offset: int, subject: bytes, timestamp_ns: int, size: int) -> None:
         """Add one message, without a list for each of its columns."""
         table, segment = self.subjects, self.segments[-1]
         start = segment.first_sequence

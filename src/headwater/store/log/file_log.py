@@ -47,6 +47,7 @@ from headwater.store.disk.format import (
     Record,
     StreamFile,
     decode_records,
+    encode_messages,
     seed_of_stream,
 )
 from headwater.store.disk.journal import (
@@ -79,7 +80,7 @@ from headwater.store.log.durability import Durability
 from headwater.store.log.emptied_segments import EmptiedSegments
 from headwater.store.log.file_checks import FileChecks
 from headwater.store.log.journal_rewrites import JournalRewrites
-from headwater.store.log.log_end import SKIPPED_IN_PLACE_MAX, LogEnd
+from headwater.store.log.log_end import SKIPPED_IN_PLACE_MAX, WAITING_BYTES_MAX, LogEnd
 from headwater.store.log.log_folder import LogFolder
 from headwater.store.log.log_journal import LogJournal
 from headwater.store.log.log_write_ahead import LogWriteAhead
@@ -395,7 +396,11 @@ class FileLog(MessageLog):
         state = self.availability
         if state.offline or state.room.is_full:
             self.end.check_writable()
-        data, lengths = encode_batch(first, batch, self.record_seed)
+        if batch.expiries_ns:
+            data, lengths = encode_batch(first, batch, self.record_seed)
+        else:
+            columns = batch.subjects, batch.headers, batch.payloads, batch.timestamps_ns
+            data, lengths = encode_messages(first, *columns, self.record_seed)
         self._append_records(first, data, lengths, batch)
         return first
 
@@ -427,8 +432,8 @@ class FileLog(MessageLog):
         except OSError as error:
             offset = self.end.append_with_reserve(first + len(lengths) - 1, data, error)
         self.mark.note(first + len(lengths) - 1)
-        if self.segments.waiting_bytes:
-            self.end.flush_if_many()
+        if self.segments.waiting_bytes >= WAITING_BYTES_MAX:
+            self.segments.flush()
         self._count(first, offset, data, lengths, batch)
 
     def _count_written(self, first: int, batch: Batch) -> None:
@@ -437,7 +442,10 @@ class FileLog(MessageLog):
     def _count(self, first: int, offset: int, data: bytes, lengths: Numbers, batch: Batch) -> None:
         """Have the index, and all that is counted by message, know messages that are written."""
         sizes = message_sizes(batch, lengths)
-        self.index.append(offset, lengths, batch.subjects, batch.timestamps_ns, sizes)
+        if len(lengths) == 1:
+            self.index.append_one(offset, batch.subjects[0], batch.timestamps_ns[0], sizes[0])
+        else:
+            self.index.append(offset, lengths, batch.subjects, batch.timestamps_ns, sizes)
         if self.index.tally is not None:
             self.index.tally.store(data, lengths)
         if batch.expiries_ns:

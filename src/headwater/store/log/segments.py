@@ -32,6 +32,7 @@ class LogSegments:
         "_folder",
         "_index",
         "_waiting",
+        "_waiting_at",
         "_waiting_from",
         "by_first",
         "bytes_max",
@@ -60,6 +61,8 @@ class LogSegments:
         self._waiting: list[bytes] = []
         self.waiting_bytes = 0
         self._waiting_from = 0
+        # The size of the file behind which they will be written.
+        self._waiting_at = 0
 
     @property
     def last(self) -> SegmentFile:
@@ -83,7 +86,8 @@ class LogSegments:
         Returns their offset; `NO_OFFSET` if another segment has to begin. Raises OSError.
         """
         segment = self.by_first[self._index.segments[-1].first_sequence]
-        size = segment.file.size
+        # No other record comes into the file before those that wait.
+        size = self._waiting_at if self._waiting else segment.file.size
         # With the records that wait, so that a flush never has to begin a segment.
         offset = size + self.waiting_bytes
         is_full = offset + len(data) > self.bytes_max and size > HEADER_BYTES
@@ -91,7 +95,7 @@ class LogSegments:
             return NO_OFFSET
         if self.is_deferred:
             if not self._waiting:
-                self._waiting_from = self._index.next_sequence
+                self._waiting_from, self._waiting_at = self._index.next_sequence, size
             self._waiting.append(data)
             self.waiting_bytes += len(data)
             return offset
