@@ -112,7 +112,7 @@ class DirectReads:
                 return None
             if is_linearizable(stream.config, call):
                 confirmation = self._confirmation_of(account, stream.name)
-                if not (confirmation.is_immediate and confirmation.may_begin()):
+                if not confirmation.is_immediate:
                     return None
                 confirmations.append(confirmation)
         unanswered: list[int] = []
