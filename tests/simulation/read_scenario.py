@@ -5,6 +5,9 @@ stale, and those of sessions are complete up to their marks. An operator has oth
 changes the level of the stream between those that have linearizable reads.
 
 Clocks drift within the bound that leases allow for, and wall clocks jump.
+
+In a run with mirrors, sequential reads of a strong mirror never go back, and session reads of a
+filtered one are complete up to sequences of the origin.
 """
 
 import asyncio
@@ -45,6 +48,15 @@ CONFIG: Final = {
     "num_replicas": 3,
     "duplicate_window": 30 * 86_400 * NS_PER_S,
 }
+# A mirror of all messages with sequential reads, and one of a subject that any replica answers for.
+STRONG, FILTERED = "M", "F"
+MIRRORS: Final[dict[str, dict[str, object]]] = {
+    STRONG: {"mirror": {"name": STREAM}, "read_consistency": "strong"},
+    FILTERED: {
+        "mirror": {"name": STREAM, "filter_subject": SUBJECTS[0]},
+        "read_consistency": "weak",
+    },
+}
 SETTLED_S_MAX: Final = 60.0
 POLL_S: Final = 0.25
 FAILURES = (nats.errors.Error, OSError, TimeoutError)
@@ -72,6 +84,8 @@ class Shape:
     # The part by which the clock of a server may be fast or slow.
     drift: float = 0.05
     has_operator: bool = True
+    # Whether there are mirrors, and readers of them.
+    has_mirrors: bool = False
 
 
 CALM: Final = Shape(episodes=0, calm_s=6.0, drift=0.0)
@@ -130,6 +144,9 @@ class ReadScenario:
         programs += [self._weak(2)]
         if self.shape.has_operator:
             programs.append(self._operator())
+        if self.shape.has_mirrors:
+            programs += [self._sequential(number) for number in (1, 2, 3)]
+            programs += [self._session_on_mirrors(number) for number in (1, 2, 3)]
         return [asyncio.ensure_future(each) for each in programs]
 
     async def connected(self, number: int) -> NatsClient:
@@ -155,9 +172,14 @@ class ReadScenario:
 
     async def _create(self) -> None:
         recorder = await self._recorder(1, "setup")
-        config = {**CONFIG, "read_consistency": "weak"}
+        await self._create_one(recorder, {**CONFIG, "read_consistency": "weak"})
+        if self.shape.has_mirrors:
+            for name, settings in MIRRORS.items():
+                await self._create_one(recorder, {"name": name, "num_replicas": 3, **settings})
+
+    async def _create_one(self, recorder: Recorder, config: dict[str, object]) -> None:
         for _ in range(100):
-            answer = await recorder.call(f"STREAM.CREATE.{STREAM}", config)
+            answer = await recorder.call(f"STREAM.CREATE.{config['name']}", config)
             if answer is not None and "error" not in answer:
                 return
             await asyncio.sleep(POLL_S)
@@ -209,12 +231,47 @@ class ReadScenario:
                 mark = max(mark, read.complete_to)
             await asyncio.sleep(rng.uniform(0.0, 0.3))
 
+    async def _sequential(self, number: int) -> None:
+        name = f"q{number}"
+        recorder, rng = await self._recorder(number, name), self._rng(name)
+        while not self.is_quiet:
+            await recorder.read_last(rng.choice(SUBJECTS), ReadLevel.SEQUENTIAL, mirror=STRONG)
+            await asyncio.sleep(rng.uniform(0.0, 0.1))
+
+    async def _session_on_mirrors(self, number: int) -> None:
+        """Writes to the origin, mostly what the filtered mirror leaves out, and reads the mirrors.
+
+        The mark of a session is a sequence of the origin, whichever mirror answers.
+        """
+        name = f"t{number}"
+        writer = await self._recorder(number, name)
+        reader, rng = await self._recorder(number % 3 + 1, name), self._rng(name)
+        mark = count = 0
+        while not self.is_quiet:
+            count += 1
+            subject = SUBJECTS[rng.random() < 0.7]
+            publish = await writer.publish(subject, f"{name}.{count}")
+            if publish.is_done:
+                mark = max(mark, publish.sequence)
+            mirror = rng.choice((STRONG, FILTERED))
+            # The filtered mirror hears within some seconds of what it leaves out.
+            for _ in range(20):
+                read = await reader.read_last(
+                    SUBJECTS[0], ReadLevel.SESSION, min_sequence=mark, mirror=mirror
+                )
+                if read.is_done:
+                    mark = max(mark, read.complete_to)
+                    break
+                await asyncio.sleep(0.1)
+            await asyncio.sleep(rng.uniform(0.0, 1.0))
+
     async def _operator(self) -> None:
         recorder, rng = await self._recorder(3, "o"), self._rng("o")
         while not self.is_quiet:
             await asyncio.sleep(rng.uniform(0.5, 3.0))
             if rng.random() < 0.6:
-                await recorder.call(f"STREAM.LEADER.STEPDOWN.{STREAM}")
+                names = (STREAM, STRONG, FILTERED) if self.shape.has_mirrors else (STREAM,)
+                await recorder.call(f"STREAM.LEADER.STEPDOWN.{rng.choice(names)}")
             else:
                 config = {**CONFIG, "read_consistency": rng.choice(("weak", "strong"))}
                 await recorder.call(f"STREAM.UPDATE.{STREAM}", config)

@@ -13,16 +13,20 @@ import pytest
 
 from headwater.checker import BrokenPromise
 from headwater.checker.history import ReadLevel
+from headwater.jetstream.streams.stream import Stream
 from headwater.server.streams.awaited_reads import AwaitedReads
 from headwater.server.streams.confirmation import Confirmation
+from headwater.server.streams.copying.stream_copies import StreamCopies
 from headwater.testing import Cluster, World, seeds
 from tests.kit.lease_defences import DEFENCES, Defence
-from tests.simulation.read_scenario import CALM, STREAM, ReadScenario, Shape
+from tests.simulation.read_scenario import CALM, FILTERED, STREAM, STRONG, ReadScenario, Shape
 
 SEEDS = 3
+SEEDS_OF_MIRRORS = 2
 VIRTUAL_S_MAX = 600.0
 
 SHAPES = {"by leases": Shape(), "by rounds": Shape(by_rounds=True)}
+WITH_MIRRORS = Shape(has_mirrors=True)
 
 
 def run(seed: int, shape: Shape) -> ReadScenario:
@@ -40,6 +44,13 @@ def test_linearizable_session_and_weak_reads_keep_their_promises(seed: int, shap
     scenario = run(seed, shape)
     for level in (ReadLevel.LINEARIZABLE, ReadLevel.SESSION, ReadLevel.WEAK):
         assert scenario.answered(level)
+
+
+@pytest.mark.parametrize("seed", seeds(SEEDS_OF_MIRRORS))
+def test_sequential_and_session_reads_of_mirrors_keep_their_promises(seed: int) -> None:
+    scenario = run(seed, WITH_MIRRORS)
+    assert scenario.answered(ReadLevel.SEQUENTIAL)
+    assert {each.mirror for each in scenario.answered(ReadLevel.SESSION)} == {"", STRONG, FILTERED}
 
 
 @pytest.mark.parametrize("by_rounds", [False, True])
@@ -96,6 +107,27 @@ def test_without_faults_the_check_behind_a_read_is_not_missed(
     monkeypatch.setattr(Confirmation, "holds", lambda self: True)
     monkeypatch.setattr(AwaitedReads, "add", _never_wait)
     run(1, SHORT)
+
+
+def test_a_mirror_of_a_part_that_answers_sessions_of_its_origin_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(StreamCopies, "is_whole", True)
+    with pytest.raises(BrokenPromise, match="session reads are complete"):
+        run(1, replace(SHORT, has_mirrors=True))
+
+
+def test_a_mirror_that_counts_what_it_does_not_have_yet_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The lag of a mirror, which is known before the messages come, makes nothing complete."""
+
+    def complete(self: Stream) -> int:
+        return self.visible_sequence + (5 if self.config.mirror is not None else 0)
+
+    monkeypatch.setattr(Stream, "complete_sequence", property(complete))
+    with pytest.raises(BrokenPromise, match="session reads are complete"):
+        run(1, replace(SHORT, has_mirrors=True))
 
 
 def test_a_lease_that_nobody_checks_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -184,10 +184,16 @@ class Recorder:
         return operation
 
     async def read_last(
-        self, subject: str, level: ReadLevel, *, min_sequence: int = 0, is_message_get: bool = False
+        self,
+        subject: str,
+        level: ReadLevel,
+        *,
+        min_sequence: int = 0,
+        is_message_get: bool = False,
+        mirror: str = "",
     ) -> LastRead:
         """Get the last message of a subject, as the level asks for it: from the leader if it is
-        linearizable, and else from any server that answers."""
+        linearizable, and else from any server that answers, for the stream or for a mirror."""
         operation = self.history.begin(
             LastRead(
                 client=self.name,
@@ -195,6 +201,7 @@ class Recorder:
                 subject=subject,
                 level=level,
                 min_sequence=min_sequence,
+                mirror=mirror,
             )
         )
         if is_message_get:
@@ -225,7 +232,7 @@ class Recorder:
         if operation.level is ReadLevel.SESSION:
             # A request with a mark has it in the answer.
             body["min_last_seq"] = max(operation.min_sequence, 1)
-        subject = f"$JS.API.{call}.GET.{self.stream}"
+        subject = f"$JS.API.{call}.GET.{operation.mirror or self.stream}"
         try:
             reply = await self.client.request(
                 subject, json.dumps(body).encode(), timeout=self._answer_s

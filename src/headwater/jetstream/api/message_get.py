@@ -67,7 +67,7 @@ Replies = Iterator[Reply | None]
 
 def get_message(stream: Stream, request: MessageGetRequest) -> MessageDocument:
     """The requested message. Raises ApiError."""
-    if request.min_last_seq > stream.visible_sequence:
+    if request.min_last_seq > stream.complete_sequence:
         raise ApiError.of(error_codes.STREAM_MIN_LAST_SEQ)
     message = _find(stream, request)
     if message is None:
@@ -206,7 +206,7 @@ def _in_session(
     """Answer a request. Every reply to a session read carries the session's mark."""
     if refusal:
         replies: Replies = iter(((refusal, b""),))
-    elif request.min_last_seq > stream.visible_sequence:
+    elif request.min_last_seq > stream.complete_sequence:
         replies = iter(((NOT_COMPLETE, b""),))
     else:
         replies = _answer(stream, request, max_pending)
@@ -216,7 +216,7 @@ def _in_session(
 
 
 def _mark_of(stream: Stream) -> bytes:
-    return b"%d" % stream.visible_sequence
+    return b"%d" % stream.complete_sequence
 
 
 def _with_mark(replies: Replies, mark: bytes) -> Replies:

@@ -46,6 +46,7 @@ NEARLY_CAUGHT_UP: Final = 10
 OF_ANOTHER: Final = "the origin is another stream than the one mirrored; create the mirror again"
 
 _LAST_CONSUMER: Final = b"Nats-Last-Consumer"
+_LAST_STREAM: Final = b"Nats-Last-Stream"
 _STALLED: Final = b"Nats-Consumer-Stalled"
 _STREAM_IDENTITY: Final = b"Nats-Stream-Identity"
 _DIGITS_MAX: Final = 19
@@ -88,6 +89,7 @@ class CopyMachine:
         "contact",
         "due_ns",
         "error",
+        "examined",
         "identity",
         "is_of_another",
         "lag",
@@ -107,6 +109,9 @@ class CopyMachine:
         self.due_ns = now_ns
         # The last sequence of the origin that was accepted, and the identity of the origin.
         self.sequence, self.identity = position
+        # The sequence of the origin up to which all that is copied was accepted, as its heartbeats
+        # tell it; 0 if none has come.
+        self.examined = 0
         self.lag = 0
         self.error: ErrorDocument | None = None
         self._position = position
@@ -197,6 +202,7 @@ class CopyMachine:
 
     def _begin(self, answer: Answer, header: bytes, now_ns: int) -> None:
         self.phase = Phase.COPYING
+        self.examined = 0
         self.due_ns = now_ns + self._patience.silence_ns
         self._failures = 0
         self._consumer = answer.name.encode(errors="surrogateescape")
@@ -286,6 +292,10 @@ class CopyMachine:
         if int(last) > 0 and int(last) != self._next_number - 1:
             self._retry(now_ns)
             return None
+        if int(last) == self._next_number - 1:
+            examined = value_of(control.header, _LAST_STREAM) or b""
+            if examined.isdigit() and len(examined) <= _DIGITS_MAX:
+                self.examined = max(self.examined, int(examined))
         stalled = value_of(control.header, _STALLED)
         if self._pending < 0 and int(last) == 0:
             # Nothing was delivered, because there is nothing.

@@ -59,6 +59,18 @@ def beginning(stream: Stream, origin: Origin, sequence: int, identity: bytes) ->
     return Proposal(records)
 
 
+def completing(stream: Stream, origin: Origin, sequence: int, identity: bytes) -> Proposal[Record]:
+    """Note the sequence of the origin up to which the mirror has all messages that it is to have.
+
+    The origin has told it behind these messages, because the filter leaves out what came later.
+    """
+    known = stream.positions.of(origin.index_name)
+    is_new = sequence >= stream.look_ahead.next_sequence and sequence > known.sequence
+    if not is_new or known.identity != identity:
+        return Proposal()
+    return Proposal([Copied(origin.index_name, sequence, identity)])
+
+
 def _is_plain(
     stream: Stream, subjects: list[bytes], headers: list[bytes], payloads: list[bytes]
 ) -> bool:

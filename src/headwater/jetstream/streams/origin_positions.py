@@ -1,6 +1,8 @@
 """The positions up to which a stream has copied its sources: a part of its durable state.
 
-For a mirror, whose own last sequence is its position, they have the identity of the origin alone.
+For a mirror, whose own last sequence is its position, they have the identity of the origin, and the
+sequence up to which the mirror has all that its filter lets through. The sequence is forgotten when
+the files may have lost messages; the origin tells it again.
 
 A position changes by a record alone (`headwater.jetstream.records.Copied`). The record stands
 before the messages that were copied and holds once they are stored, so that the entry of the
@@ -115,7 +117,7 @@ class OriginPositions:
         """Restore the positions from the journal, and from the messages that came after it.
 
         The files of a log that `is_exact` have both or neither. Of the origin of a mirror only the
-        identity counts, which no message has.
+        identity counts in other files, which no message has.
         """
         wanted = {*sources}
         named = wanted | {mirror} if mirror else wanted
@@ -131,6 +133,8 @@ class OriginPositions:
                 if record.source in named:
                     self._by_source[record.source] = Position(record.sequence, record.identity)
                     behind = entry.position
+        if mirror in self._by_source and not is_exact:
+            self._by_source[mirror] = Position(0, self._by_source[mirror].identity)
         if wanted and self._by_source and not is_exact:
             found = at_once(self._scanning(behind + 1, self._by_source.keys()))
             for source, position in found.items():

@@ -108,6 +108,8 @@ class Stream(StreamView):
 
     def _configure(self, config: StreamConfig) -> None:
         self.config = config
+        # The origin of a mirror among the positions.
+        self._mirrored = mirror_name_of(config)
         # Whether a message that becomes visible has no other effect.
         self._only_shows = not (
             has_limits(config)
@@ -115,6 +117,14 @@ class Stream(StreamView):
             or config.allow_msg_schedules
             or config.retention is Retention.INTEREST
         )
+
+    @property
+    def complete_sequence(self) -> int:
+        """The sequence up to which readers see all there is: that of the origin for a mirror, with
+        the messages that its filter leaves out."""
+        if not self._mirrored:
+            return self.visible_sequence
+        return max(self.visible_sequence, self.positions.of(self._mirrored).sequence)
 
     def abandon(self) -> list[Container]:
         """Drop all messages of a deleted stream, before its log is closed.

@@ -264,11 +264,11 @@ class ApiService:
         """Whether a mirror here answers a direct read of an origin that is led elsewhere."""
         _, is_read, rest = call.subject.partition(DIRECT_GET_SUBJECT)
         origin = rest.partition(b".")[0].decode(errors="surrogateescape")
-        return bool(is_read) and self._mirrors.takes(call.account.name, origin)
+        return bool(is_read) and self._mirrors.takes(call.account.name, origin, _is_session(call))
 
-    def has_mirror(self, account_name: str, origin: str) -> bool:
-        """Whether a mirror here may answer direct reads of an origin now."""
-        return self._mirrors.has_any(account_name, origin)
+    def has_mirror(self, call: Call, origin: str) -> bool:
+        """Whether a mirror here may answer a direct read of an origin now."""
+        return self._mirrors.has_any(call.account.name, origin, _is_session(call))
 
     def answer_here(self, call: Call) -> bool:
         """Answer a call. Returns False if it is for a stream or a consumer that is not there."""
@@ -563,7 +563,7 @@ class ApiService:
         api = self._apis.get(account.name)
         stream = None if api is None else api.account.streams.get(stream_name)
         reads = self._runners.find_reads(account.name, stream_name)
-        if stream is None or reads is None or sequence <= stream.visible_sequence:
+        if stream is None or reads is None or sequence <= stream.complete_sequence:
             self._runners.when_free(account.name, stream_name, answer)
         else:
             reads.add(sequence, answer)
@@ -733,7 +733,8 @@ class ApiService:
         """Answer a direct read. Returns False if no stream answers it."""
         call, _, rest = name.partition(".GET.")
         stream_name, _, subject = rest.partition(".")
-        stream = self._reads.find_stream(account, stream_name, call)
+        is_session = bool(awaited_sequence(body))
+        stream = self._reads.find_stream(account, stream_name, call, is_session)
         runner = None
         if stream is not None and is_linearizable(stream.config, call):
             runner = self._runners.find(account.name, stream.name)
@@ -778,6 +779,11 @@ class ApiService:
 
     def _send(self, account: Account, subject: bytes, payload: bytes, header: bytes = b"") -> None:
         self._broker.send(account, subject, None, payload, header)
+
+
+def _is_session(call: Call) -> bool:
+    """Whether a direct read names the sequence that its reader has seen."""
+    return bool(awaited_sequence(split_payload(call.payload, call.header_size)[1]))
 
 
 def split_payload(payload: bytes, header_size: int) -> tuple[bytes, bytes]:

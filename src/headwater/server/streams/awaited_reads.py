@@ -1,7 +1,7 @@
-"""Reads that wait until a stream shows the sequence that their reader has seen already.
+"""Reads that wait until a stream is complete up to the sequence that their reader has seen already.
 
-A read is answered as soon as the sequence is visible. After `WAIT_S_MAX` it is answered in any
-case, and the answer says that the sequence is not visible.
+A read is answered as soon as the stream is. After `WAIT_S_MAX` it is answered in any case, and the
+answer says that the stream is not complete. A mirror is complete up to a sequence of its origin.
 """
 
 from collections.abc import Callable
@@ -25,18 +25,18 @@ class AwaitedReads:
         self._next = 0
 
     def add(self, sequence: int, answer: Callable[[], object]) -> None:
-        """Call `answer` when `sequence` is visible, or after `WAIT_S_MAX`."""
+        """Call `answer` when the stream is complete up to `sequence`, or after `WAIT_S_MAX`."""
         number = self._next
         self._next += 1
         timer = self._scheduler.call_later(WAIT_S_MAX, lambda: self._answer(number))
         self.waiting[number] = (sequence, answer, timer)
 
-    def advance(self, visible_sequence: int) -> None:
-        """Answer the reads that wait for a sequence that is visible now."""
+    def advance(self, complete_sequence: int) -> None:
+        """Answer the reads that wait for a sequence up to which the stream is complete now."""
         reached = [
             number
             for number, (sequence, _, _) in self.waiting.items()
-            if sequence <= visible_sequence
+            if sequence <= complete_sequence
         ]
         for number in reached:
             self._answer(number)

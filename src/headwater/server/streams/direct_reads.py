@@ -137,7 +137,9 @@ class DirectReads:
             broker.send_replies(account, replies, payloads, blocks)
         return unanswered
 
-    def find_stream(self, account: Account, name: str, call: str) -> Stream | None:
+    def find_stream(
+        self, account: Account, name: str, call: str, is_session: bool = False
+    ) -> Stream | None:
         """The stream that answers a kind of direct read, if it is there and allows the read; a
         mirror may answer in its place."""
         api = self._apis.get(account.name)
@@ -145,7 +147,7 @@ class DirectReads:
         if stream is not None and not has_leases(stream.config):
             stream = stream if call == DIRECT and stream.config.allow_direct else None
         if call == DIRECT:
-            return self._mirrors.choose(account.name, name, stream)
+            return self._mirrors.choose(account.name, name, stream, is_session)
         # No mirror knows all that was acknowledged.
         return None if stream is None or stream.config.mirror is not None else stream
 

@@ -212,7 +212,7 @@ class StreamFollower:
         note_applied(self._stream, place)
         self.place = place
         if self.reads.waiting:
-            self.reads.advance(self._stream.visible_sequence)
+            self.reads.advance(self._stream.complete_sequence)
         before, self._config = self._config, self._stream.config
         if before is not self._config:
             self._reconfigured(before)

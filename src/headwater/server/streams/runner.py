@@ -418,7 +418,7 @@ class StreamRunner:
                 self._note_failure(proposal, error)
         stream, consumers = self.stream, self.consumers
         if self.reads.waiting:
-            self.reads.advance(stream.visible_sequence)
+            self.reads.advance(stream.complete_sequence)
         if proposal.records and stream.consumers.by_name:
             self._deliver(proposal)
         self._effects.reply(proposal)

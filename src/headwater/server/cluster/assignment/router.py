@@ -253,7 +253,7 @@ class RequestRouter:
         Returns whether there is one. A mirror here that may answer goes first.
         """
         account = call.account.name
-        if not _is_of_client(call) or self._api.has_mirror(account, origin):
+        if not _is_of_client(call) or self._api.has_mirror(call, origin):
             return False
         mirrors = self._meta.assignments.mirrors_of(account, origin)
         found = {self._leader_of(mirror) for mirror in mirrors} - {"", self._name}

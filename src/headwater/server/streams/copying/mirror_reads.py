@@ -4,6 +4,9 @@ A mirror answers once it has nearly all messages of its origin, and goes on when
 in nats-server. One with `max_staleness` ceases to answer when it has not heard of its origin for
 that time, until it has what the origin had when it was heard of again. Which of the streams answers
 is left to chance. Nobody but its leader answers for an origin whose reads are linearizable.
+
+A mirror of a part of its origin answers as in nats-server, and says of the rest that it is not
+there. It answers no session read of the origin, whose reader has seen messages that it lacks.
 """
 
 from collections.abc import Callable
@@ -20,6 +23,11 @@ class Mirror(Protocol):
     @property
     def answers_reads(self) -> bool:
         """Whether the mirror may answer for its origin now."""
+        ...
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the mirror has all messages of its origin, as they are there."""
         ...
 
     @property
@@ -52,11 +60,14 @@ class MirrorReads:
             if not mirrors:
                 del self._by_origin[account, origin]
 
-    def choose(self, account: str, name: str, origin: Stream | None) -> Stream | None:
-        """The stream that answers a read; `origin` is None if the origin itself does not answer."""
+    def choose(
+        self, account: str, name: str, origin: Stream | None, is_session: bool
+    ) -> Stream | None:
+        """The stream that answers a read, which may be one of a session; `origin` is None if the
+        origin itself does not answer."""
         if not self._by_origin:
             return origin
-        mirrors = self._ready(account, name)
+        mirrors = self._ready(account, name, is_session)
         if not mirrors or (origin is not None and _is_strong(origin)):
             return origin
         streams = [mirror.stream for mirror in mirrors]
@@ -64,22 +75,25 @@ class MirrorReads:
             streams.append(origin)
         return streams[self._entropy.below(len(streams))]
 
-    def takes(self, account: str, name: str) -> bool:
+    def takes(self, account: str, name: str, is_session: bool) -> bool:
         """Whether a mirror answers a read whose origin another server leads."""
         if not self._by_origin:
             return False
-        count = len(self._ready(account, name))
+        count = len(self._ready(account, name, is_session))
         return count > 0 and self._entropy.below(count + 1) < count
 
-    def has_any(self, account: str, name: str) -> bool:
+    def has_any(self, account: str, name: str, is_session: bool) -> bool:
         """Whether a mirror may answer the reads of an origin now."""
-        return bool(self._ready(account, name))
+        return bool(self._ready(account, name, is_session))
 
-    def _ready(self, account: str, name: str) -> list[Mirror]:
+    def _ready(self, account: str, name: str, is_session: bool) -> list[Mirror]:
         mirrors = self._by_origin.get((account, name))
         if mirrors and self.is_strong(account, name):
             return []
-        return [mirror for mirror in mirrors if mirror.answers_reads] if mirrors else []
+        if not mirrors:
+            return []
+        ready = [mirror for mirror in mirrors if mirror.answers_reads]
+        return [mirror for mirror in ready if mirror.is_whole] if is_session else ready
 
 
 def _is_strong(stream: Stream) -> bool:

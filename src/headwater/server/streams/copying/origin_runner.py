@@ -10,7 +10,8 @@ this one has replaced has sent it: the request begins where the stream then is.
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final, final
 
 from headwater.base.ids import base62
@@ -291,6 +292,8 @@ class OriginRunner:
                 confirm = machine.control(arrived, now_ns)
                 if confirm is not None:
                     self._confirm_later(confirm)
+                elif self._is_more_complete():
+                    self._propose(partial(self._completing, machine.examined))
             else:
                 accepted = machine.take(arrived, now_ns)
                 if accepted is not None:
@@ -316,6 +319,24 @@ class OriginRunner:
 
     def _pass_over(self, sequence: int) -> None:
         """Have a mirror note its origin, and give out sequences that this no longer has."""
+        self._propose(partial(self._beginning, sequence))
+
+    def _is_more_complete(self) -> bool:
+        """Whether the origin has told that a mirror has all messages up to a later sequence."""
+        if not self.origin.is_mirrored or self._machine.phase is not Phase.COPYING:
+            return False
+        return self._machine.examined > self._target.stream.complete_sequence
+
+    def _beginning(self, sequence: int) -> Proposal[Record]:
+        identity = self._machine.identity
+        return mirroring.beginning(self._target.stream, self.origin, sequence, identity)
+
+    def _completing(self, sequence: int) -> Proposal[Record]:
+        identity = self._machine.identity
+        return mirroring.completing(self._target.stream, self.origin, sequence, identity)
+
+    def _propose(self, decide: Callable[[], Proposal[Record]]) -> None:
+        """Have the stream decide a proposal of this round behind all parts."""
         number = self._round
         part = self._begin_part(number)
 
@@ -324,8 +345,7 @@ class OriginRunner:
             if number != self._round or not self._can_store():
                 part.applied()
                 return None
-            identity = self._machine.identity
-            proposal = mirroring.beginning(self._target.stream, self.origin, sequence, identity)
+            proposal = decide()
             proposal.outcome = part
             return proposal
 

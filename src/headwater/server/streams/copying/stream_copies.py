@@ -75,6 +75,17 @@ class StreamCopies:
         return mirrored is not None and mirrored.may_be_read()
 
     @property
+    def is_whole(self) -> bool:
+        """Whether a mirror has all messages of its origin, as they are there."""
+        source = self.stream.config.mirror
+        return source is not None and not (
+            source.filter_subject
+            or source.subject_transforms
+            or source.opt_start_seq
+            or source.opt_start_time
+        )
+
+    @property
     def stream(self) -> Stream:
         """The stream that copies."""
         return self._target.stream

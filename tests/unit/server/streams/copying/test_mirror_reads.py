@@ -62,3 +62,33 @@ def test_a_promoted_mirror_answers_for_itself_alone() -> None:
     world = mirrored()
     world.change("M", subjects=["m"])
     assert answered_by(world) == {"O"}
+
+
+def test_a_mirror_of_a_part_answers_no_session_read_of_its_origin() -> None:
+    """It has what its filter lets through, and would say of the rest that it is not there."""
+    world = CopyWorld()
+    world.make("O", subjects=["o.>"], allow_direct=True)
+    world.publish(("o.a", b"1"), ("o.b", b"2"))
+    world.make("M", mirror={"name": "O", "filter_subject": "o.a"}, mirror_direct=True)
+    world.copy(5)
+    reader = world.modern()
+    reader.send(b"SUB inbox 9\r\n")
+    for _ in range(20):
+        body = b'{"min_last_seq":2}'
+        reader.send(b"PUB $JS.API.DIRECT.GET.O.o.b inbox %d\r\n%b\r\n" % (len(body), body))
+        world.settle()
+    assert [frame.payload for frame in frames_in(bytes(reader.take()))] == [b"2"] * 20
+
+
+def test_a_whole_mirror_answers_session_reads_of_its_origin() -> None:
+    world = mirrored()
+    seen = set()
+    reader = world.modern()
+    reader.send(b"SUB inbox 9\r\n")
+    for _ in range(20):
+        body = b'{"min_last_seq":1}'
+        reader.send(b"PUB $JS.API.DIRECT.GET.O.o inbox %d\r\n%b\r\n" % (len(body), body))
+        world.settle()
+    for frame in frames_in(bytes(reader.take())):
+        seen |= {line for line in frame.header.split("\r\n") if line.startswith("Nats-Stream: ")}
+    assert seen == {"Nats-Stream: O", "Nats-Stream: M"}
