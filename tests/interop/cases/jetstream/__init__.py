@@ -61,6 +61,7 @@ TOPICS: tuple[str, ...] = (
     "source_errors",
     "sources",
     "topologies",
+    "topology_changes",
     "transforms",
     "ttl",
     "update",
