@@ -27,6 +27,8 @@ from tests.kit.stream_servers import Message, Server, Stored, header_block
 
 FORMATS = ["delta", "parquet"]
 # A subject that needs care as a directory: an equals sign, a percent sign, leading zeros.
+# Looks at a mirror until it has its origin's messages.
+LOOKS_MAX = 5_000
 TOKENS = ["007", "a=b%", "x", "é"]
 
 
@@ -336,3 +338,40 @@ def test_an_archive_of_a_former_version_goes_on_with_the_new_column(
     assert archive(spark, wanted).messages == 10
     assert DeltaTable(wanted.to).to_pyarrow_table()["stream_created"].null_count == 0
     assert archived_sequences(spark, wanted) == list(range(1, 11))
+
+
+def whole(spark: SparkSession, wanted: ArchiveSettings) -> list[tuple[object, ...]]:
+    """Every row of an archive with all that is of the message, and not of its stream."""
+    frame = read_archive(spark, wanted.to)
+    columns = ("sequence", "subject", "timestamp", "data", "headers")
+    rows = frame.select(*columns).orderBy("sequence").collect()
+    return [
+        (row.sequence, row.subject, row.timestamp, bytes(row.data), row.headers) for row in rows
+    ]
+
+
+def await_last(stream: str, sequence: int, server: Server) -> None:
+    """Look until a stream has come to a sequence. Raises AssertionError if it does not."""
+    for _ in range(LOOKS_MAX):
+        if server.state(stream)["last_seq"] >= sequence:
+            return
+    raise AssertionError(f"{stream} is at {server.state(stream)}")
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_an_archive_of_a_mirror_equals_one_of_its_origin(
+    spark: SparkSession, server: Server, tmp_path: Path, format: str
+) -> None:
+    server.create_stream("orders")
+    server.publish(traffic(1, 150))
+    for sequence in (1, 17, 149):
+        server.delete_message("orders", sequence)
+    server.call("STREAM.CREATE.copy", {"name": "copy", "mirror": {"name": "orders"}})
+    await_last("copy", 150, server)
+    origin = settings(server, tmp_path / "origin", format=format, partition_by=("token:2",))
+    mirror = replace(origin, stream="copy", to=str(tmp_path / "mirror"))
+    results = [archive(spark, wanted) for wanted in (origin, mirror)]
+    assert [(each.messages, each.next_sequence) for each in results] == [(147, 151)] * 2
+    rows = whole(spark, origin)
+    assert len(rows) == 147
+    assert whole(spark, mirror) == rows
