@@ -130,6 +130,23 @@ class StreamQuorumAdvisory(Advisory, kw_only=True):
     domain: Text = ""
 
 
+class LostSequences(msgspec.Struct):
+    """Sequences whose messages are lost, if there were any."""
+
+    first_seq: int
+    last_seq: int
+
+
+class StreamLostAdvisory(Advisory, kw_only=True):
+    """A stream has lost messages, and goes on above them. The document is not nats-server's."""
+
+    type: str = TYPE_PREFIX + "stream_lost"
+    account: Text = ""
+    stream: str
+    domain: Text = ""
+    lost: tuple[LostSequences, ...]
+
+
 class MetaLeaderAdvisory(Advisory, kw_only=True):
     """The meta group has elected a leader, which is named by its id."""
 

@@ -189,6 +189,7 @@ CLUSTER: Final[Table] = table(
     ("write_deadline", put_duration("write_deadline_s")),
     ("heartbeat_interval", put_duration("heartbeat_interval_s")),
     ("election_timeout", put_duration("election_timeout_s")),
+    ("unclean_wait", put_duration("unclean_wait_s")),
     ("tls", not_supported(_LATER)),
     ("accounts", not_supported("all accounts share the connections of a link")),
     ("pool_size", not_supported(_TWO)),

@@ -271,6 +271,8 @@ class ClusterOptions:
     # a silence of theirs.
     heartbeat_interval_s: float = 0.1
     election_timeout_s: float = 1.0
+    # A majority that may have forgotten waits so long for the others before it votes.
+    unclean_wait_s: float = 10.0
 
 
 @dataclass(frozen=True)
@@ -570,6 +572,8 @@ class Options:
             raise OptionsError("cluster heartbeat_interval must be positive")
         if cluster.election_timeout_s < 3 * cluster.heartbeat_interval_s:
             raise OptionsError("cluster election_timeout is shorter than three heartbeats")
+        if cluster.unclean_wait_s < 0:
+            raise OptionsError("cluster unclean_wait cannot be negative")
         if not self.is_clustered:
             return
         for title, name in (("server", self.server_name), ("cluster", cluster.name)):

@@ -130,7 +130,7 @@ def _cluster_refusal(old: ClusterOptions, new: ClusterOptions) -> str:
         return f"cluster host: old={old.host}, new={new.host}"
     if old.port != new.port:
         return f"cluster port: old={old.port}, new={new.port}"
-    for name in ("heartbeat_interval", "election_timeout"):
+    for name in ("heartbeat_interval", "election_timeout", "unclean_wait"):
         before, after = getattr(old, f"{name}_s"), getattr(new, f"{name}_s")
         if before != after:
             return f"cluster {name}: old={before:g}s, new={after:g}s"

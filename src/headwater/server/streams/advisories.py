@@ -4,7 +4,7 @@ A stream is a subscriber like any other, so advisories can be stored. An advisor
 the account it is about; those of abandoned batches and of groups go to the system account too.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import NamedTuple, final
 
@@ -23,11 +23,13 @@ from headwater.jetstream.advisories import (
     BatchAbandonedAdvisory,
     ClientDocument,
     Heading,
+    LostSequences,
     MetaLeaderAdvisory,
     OutOfStorageAdvisory,
     ServerRemovedAdvisory,
     StreamActionAdvisory,
     StreamLeaderAdvisory,
+    StreamLostAdvisory,
     StreamQuorumAdvisory,
     stream_subject,
 )
@@ -159,6 +161,18 @@ class Advisories:
             reason=reason,
         )
         self._publish_twice(account, stream_subject("BATCH_ABANDONED", stream_name), make)
+
+    def stream_lost(
+        self, account: Account, stream_name: str, ranges: Iterable[tuple[int, int]]
+    ) -> None:
+        """Advise that messages of a stream are lost, by their first and last sequences."""
+        make = partial(
+            StreamLostAdvisory,
+            stream=stream_name,
+            domain=self._server.domain,
+            lost=tuple(LostSequences(first, last) for first, last in ranges),
+        )
+        self._publish_twice(account, stream_subject("LOST", stream_name), make)
 
     def _publish_twice(self, account: Account, subject: str, make: Callable[..., Advisory]) -> None:
         """Send an advisory in its account, and to the system account with the account's name."""

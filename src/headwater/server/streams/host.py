@@ -60,6 +60,7 @@ from headwater.server.streams.copying.mirror_reads import MirrorReads
 from headwater.server.streams.copying.room import CopyRoom
 from headwater.server.streams.facts import StreamFacts
 from headwater.server.streams.hosted_streams import HostedStreams
+from headwater.server.streams.losses import tell_losses
 from headwater.server.streams.runners import StreamRunners
 from headwater.server.streams.storage.limits import ServerLimits
 from headwater.server.streams.storage.recovery import (
@@ -78,6 +79,7 @@ from headwater.server.streams.storage.resources import (
 from headwater.server.streams.storage.stream_set_log import StreamKey
 from headwater.server.streams.storage.stream_store import StreamStore
 from headwater.server.streams.stream_set_runner import StreamSetRunner
+from headwater.store.log.file_log import FileLog
 from headwater.store.log.message_log import StoreError
 from headwater.store.store import Store
 from headwater.wire.info import NATS_VERSION
@@ -260,6 +262,10 @@ class StreamHost:
         for found in recovered:
             if found is not None:
                 self.streams.run(*found)
+        for found in recovered:
+            # When all streams run: one of them may store advisories.
+            if found is not None:
+                self._tell_losses(*found[:2])
         self.files.forget_bodies()
         self.runners.start()
 
@@ -293,6 +299,13 @@ class StreamHost:
             return None
         report_recovered(self.files, key, stream, self._log)
         return account, stream, self.files.store.logs[str(key)].identity
+
+    def _tell_losses(self, account: JetStreamAccount, stream: Stream) -> None:
+        """Tell the messages that a start has found lost. Those of a replica are elsewhere."""
+        log = stream.log
+        if isinstance(log, FileLog) and not log.is_replica:
+            home = self._home_of(account.name)
+            tell_losses(self._advisories, self._log.error, home, stream.name, log.newly_lost)
 
     def reload(self, options: Options) -> None:
         """Take over the limits of a new configuration, of the server and of accounts."""

@@ -9,7 +9,7 @@ eventual stream it may have applied some of them (`headwater.jetstream.tail`): t
 stream are opened again as they were after the last entry that the quorum has.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from struct import Struct
 from typing import Final, Protocol, final
 
@@ -28,6 +28,7 @@ from headwater.jetstream.tail import Tail, has_tail
 from headwater.raft.entry import Entry, EntryKind
 from headwater.server.streams.confirmation import Confirmation, GroupReads
 from headwater.server.streams.follower import StreamFollower, note_applied
+from headwater.server.streams.losses import tell_losses
 from headwater.server.streams.replica_tail import AheadGroups, AppliedAhead
 from headwater.server.streams.runner import StreamRunner
 from headwater.server.streams.runners import StreamRunners
@@ -678,12 +679,21 @@ class StreamReplica:
         if self.consensus is not None:
             runner.confirmation = Confirmation(self.consensus.reads, self.identity)
         is_mirror = self.stream.config.mirror is not None
-        if self.stream.look_ahead.next_sequence <= self._passes_over and not is_mirror:
+        next_sequence = self.stream.look_ahead.next_sequence
+        if next_sequence <= self._passes_over and not is_mirror:
             passed = Skipped(self._passes_over, b"", b"", self._runners.now_ns())
+            self.tell_losses([(next_sequence, self._passes_over)])
             runner.propose(Proposal([passed], is_awaited=False))
         self._jump(runner)
         if not self._jumps_to:
             self._follow_tail(self.quorum)
+
+    def tell_losses(self, ranges: Sequence[tuple[int, int]]) -> None:
+        """Tell, as the leader, that messages of ranges of sequences are lost."""
+        if self.runner is not None:
+            runners, account = self._runners, self.runner.account
+            name = self.stream.name
+            tell_losses(runners.advisories, runners.log_error, account, name, ranges)
 
     def end_leading(self) -> None:
         """Follow from now on."""

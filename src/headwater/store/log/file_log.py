@@ -136,8 +136,8 @@ class FileLog(MessageLog):
         # Whether the messages are a part of those of a snapshot, all of them right, and the log has
         # the effects of no entry: it is filled further from another replica.
         self.is_partial = False
-        # The sequences that opening has found lost and the journal did not call so, and whether the
-        # journal was damaged and is replaced.
+        # The sequences that this start has found lost and the journal did not call so, and whether
+        # the journal was damaged and is replaced.
         self.newly_lost: list[tuple[int, int]] = []
         self.is_journal_replaced = False
         place = self._folder = LogFolder(files, folder, stream.identity, entropy)
@@ -630,6 +630,7 @@ class FileLog(MessageLog):
         except OSError as error:
             raise self.availability.broken("going on after a crash", error) from error
         self.lost.add(first, last_sequence)
+        self.newly_lost.append((first, last_sequence))
 
     def drop_empty_segments(self) -> None:
         """Remove files of segments in which no message is left, some of them, between two changes.

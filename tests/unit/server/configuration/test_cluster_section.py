@@ -39,7 +39,7 @@ def test_all_of_it() -> None:
             advertise: "far:1", no_advertise: true
             connect_retries: 4, connect_backoff: true
             ping_interval: "3s", ping_max: 5, write_deadline: "2s"
-            heartbeat_interval: "50ms", election_timeout: "2s"
+            heartbeat_interval: "50ms", election_timeout: "2s", unclean_wait: "5s"
             permissions { import: ["a"], export { deny: "b" } }
         }
     """)
@@ -60,6 +60,7 @@ def test_all_of_it() -> None:
         write_deadline_s=2.0,
         heartbeat_interval_s=0.05,
         election_timeout_s=2.0,
+        unclean_wait_s=5.0,
         permissions=Permissions(SubjectPermission(("a",)), SubjectPermission(deny=("b",))),
     )
 
@@ -217,6 +218,10 @@ class TestReload:
                 ClusterOptions(name="C", port=6222, election_timeout_s=3.0),
                 "cluster election_timeout: old=1s, new=3s",
             ),
+            (
+                ClusterOptions(name="C", port=6222, unclean_wait_s=3.0),
+                "cluster unclean_wait: old=10s, new=3s",
+            ),
         ],
     )
     def test_refuses(self, new: ClusterOptions, reason: str) -> None:
@@ -230,6 +235,7 @@ class TestReload:
         ('heartbeat_interval: "-1s"', "cluster heartbeat_interval must be positive"),
         ('heartbeat_interval: "400ms"', "election_timeout is shorter than three heartbeats"),
         ('election_timeout: "299ms"', "election_timeout is shorter than three heartbeats"),
+        ('unclean_wait: "-1s"', "cluster unclean_wait cannot be negative"),
     ],
 )
 def test_settings_that_would_elect_all_the_time_are_refused(settings: str, reason: str) -> None:

@@ -66,6 +66,7 @@ TABLES: Final[dict[str, Table]] = {
 # Keys that have no effect but on the replicas of streams: tests of clusters show it.
 NEEDS_A_CLUSTER: Final = {
     ("accounts {{ A {{ jetstream {{ {} }} }} }}", "cluster_traffic"),
+    ("cluster {{ {} }}", "unclean_wait"),
     ("jetstream {{ {} }}", "ack_timeout"),
     ("jetstream {{ {} }}", "eventual_max_tail"),
     ("jetstream {{ {} }}", "lease"),

@@ -41,6 +41,7 @@ from headwater.server.log import Log
 from headwater.server.streams.replica import StreamReplica
 from headwater.server.streams.requests import Request, refuse_nothing
 from headwater.store.disk.format import FormatError
+from headwater.store.disk.journal import as_ranges
 from headwater.store.errors import StoreError
 from headwater.store.log.availability import CLOSED
 from headwater.store.log.file_log import FileLog
@@ -283,6 +284,7 @@ class MessageRepairs:
             f"Stream '{replica.account} > {replica.stream.name}': {len(lost)} messages cannot be "
             f"read on any of its servers, the first is {lost[0]}: they are removed, and lost"
         )
+        replica.tell_losses(as_ranges(lost))
 
         def deciding() -> Work[Proposal[Record] | None]:
             yield len(lost)

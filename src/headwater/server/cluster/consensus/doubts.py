@@ -22,22 +22,20 @@ Why this is no looser than it has to be:
 - A member that has forgotten votes again only while enough members are connected to elect a leader.
   Alone it would gain nothing, and count as one that remembers when the others come back: if one of
   them has forgotten by then, those two would take themselves for a quorum that remembers.
+- A member that votes again is told to have forgotten until the group has a leader: the others must
+  not take it for one that remembers, while they wait, and then wait for a leader for good.
 - A joint membership decides by two majorities. Either half stops the group if those of it who
   remember are no quorum, so each half is counted by itself, and a member votes again for a half
   that it is in itself. The leader readmits the others.
 """
 
 from collections.abc import Callable, Collection
-from typing import Final, final
+from typing import final
 
-from headwater.base.clock import NS_PER_S
 from headwater.base.errors import PeerError
 from headwater.raft import quorum
 from headwater.raft.membership import Membership
 from headwater.server.cluster.consensus.frames import GROUP_BYTES
-
-WAIT_NS: Final = 10 * NS_PER_S
-"""The time that other members have to come back."""
 
 
 class MalformedDoubts(PeerError):
@@ -60,10 +58,12 @@ def decode_doubts(data: bytes) -> frozenset[bytes]:
 class Doubts:
     """The groups in which this server and others have forgotten."""
 
-    __slots__ = ("_name", "_own", "_peers", "_since_ns")
+    __slots__ = ("_name", "_own", "_peers", "_since_ns", "_wait_ns")
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, wait_ns: int) -> None:
+        """`wait_ns` is the time that other members have to come back."""
         self._name = name
+        self._wait_ns = wait_ns
         self._own: frozenset[bytes] = frozenset()
         self._peers: dict[str, frozenset[bytes]] = {}
         # The time since which those who remember are known to be no quorum, by group.
@@ -107,10 +107,10 @@ class Doubts:
             is_stopped = self._is_stopped(group, membership)
             if is_stopped and quorum.has_quorum(membership, is_present):
                 since_ns[group] = self._since_ns.get(group, now_ns)
-                if now_ns >= since_ns[group] + WAIT_NS:
+                if now_ns >= since_ns[group] + self._wait_ns:
                     due.append(group)
         self._since_ns = since_ns
-        return due, min(since_ns.values()) + WAIT_NS if since_ns else None
+        return due, min(since_ns.values()) + self._wait_ns if since_ns else None
 
     def _is_stopped(self, group: bytes, membership: Membership) -> bool:
         """Whether a group elects nobody without the vote of this server."""

@@ -173,7 +173,7 @@ class ConsensusDriver:
         self._writes = GroupWrites(logs)
         self._compaction = Compaction(logs)
         self._birth = ClusterBirth(name, facts.store, entropy, expected, file.birth)
-        self._doubts = Doubts(name)
+        self._doubts = Doubts(name, liveness.unclean_wait_ns)
         # Servers that have greeted, and are not refused.
         self._greeted: set[str] = set()
         self._admission = Admission()

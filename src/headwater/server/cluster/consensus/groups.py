@@ -234,11 +234,13 @@ class Groups:
     @property
     def doubtful(self) -> set[bytes]:
         """The groups in which this server has forgotten, and those in which it votes again and is
-        none that remembers: it has not even the members, and cannot lead."""
+        none that remembers: there is no leader yet, or it has not even the members, and cannot
+        lead. Others that wait would take it for one that remembers, and wait for good."""
         self._voting_blindly = {
             identity
             for identity in self._voting_blindly
-            if (node := self.node(identity)) is not None and node.membership == UNKNOWN
+            if (node := self.node(identity)) is not None
+            and (node.membership == UNKNOWN or not node.leader)
         }
         return self.forgotten | self._voting_blindly
 

@@ -27,6 +27,9 @@ class LivenessSettings:
     renewal_ns: int = 200 * NS_PER_MS
     """A server whose connection was reset is lost unless it is connected again within this time."""
 
+    unclean_wait_ns: int = 10 * NS_PER_S
+    """The time that others have to come back before a majority that may have forgotten votes."""
+
     def fault(self) -> str:
         """The rule that these settings break, or an empty text."""
         if self.heartbeat_ns <= 0:

@@ -52,5 +52,6 @@ def settings_of(options: ClusterOptions) -> tuple[RaftConfig, LivenessSettings]:
             heartbeat_ns=round(options.heartbeat_interval_s * NS_PER_S),
             silence_ns=election_ns,
             renewal_ns=min(liveness.renewal_ns, election_ns),
+            unclean_wait_ns=round(options.unclean_wait_s * NS_PER_S),
         ),
     )

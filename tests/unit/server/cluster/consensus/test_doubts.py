@@ -9,18 +9,18 @@ from hypothesis import strategies as st
 from headwater.base.errors import PeerError
 from headwater.raft.membership import UNKNOWN, Membership, membership_of
 from headwater.server.cluster.consensus.doubts import (
-    WAIT_NS,
     Doubts,
     decode_doubts,
     encode_doubts,
 )
 
+WAIT_NS = 7
 ONE, TWO = b"1" * 16, b"2" * 16
 
 
 def doubts(*peers: str) -> Doubts:
     """Server `a` and some others have forgotten in group ONE."""
-    result = Doubts("a")
+    result = Doubts("a", WAIT_NS)
     result.note_own({ONE})
     for peer in peers:
         result.heard(peer, frozenset({ONE}))
@@ -121,7 +121,7 @@ def test_a_server_that_is_no_voter_does_not_count_itself() -> None:
 
 
 def test_others_must_know_when_the_groups_of_this_server_change() -> None:
-    forgotten = Doubts("a")
+    forgotten = Doubts("a", WAIT_NS)
     assert not forgotten.note_own(set())
     assert forgotten.note_own({ONE})
     assert not forgotten.note_own({ONE})
