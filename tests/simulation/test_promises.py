@@ -1,0 +1,34 @@
+"""Promises of docs/consistency.md that a short story of whole servers shows."""
+
+import pytest
+
+from tests.kit.reading_cluster import Reading
+
+
+@pytest.mark.parametrize("through", ["s1", "s2", "s3"])
+def test_a_consumer_counts_everything_that_was_acked_before_its_creation(through: str) -> None:
+    world = Reading("default")
+    for number in range(4):
+        world.put(f"s{number % 3 + 1}", str(number))
+    config = {"durable_name": "C", "ack_policy": "explicit"}
+    reply = world.call(
+        through, "CONSUMER.DURABLE.CREATE.S.C", {"stream_name": "S", "config": config}
+    )
+    assert reply["num_pending"] == 4
+
+
+def test_a_sequential_mirror_shows_a_prefix_and_never_goes_back_across_its_leaders() -> None:
+    world = Reading("weak")
+    body = {"subjects": [], "mirror": {"name": "S"}, "read_consistency": "strong"}
+    assert "error" not in world.create("s1", "M", **body)
+    shown: list[int] = []
+    for number in range(1, 7):
+        world.put("s1", str(number))
+        if number % 2 == 0:
+            world.call("s2", "STREAM.LEADER.STEPDOWN.M")
+        for _ in range(4):
+            answers = [world.last(name, "DIRECT.GET.M.s.a") for name in world.nodes]
+            shown += [int(each) for each in answers if each.isdigit() and "404" not in each]
+            world.quiet(0.3)
+    assert shown == sorted(shown)
+    assert shown[-1] == 6
