@@ -1,4 +1,4 @@
-"""Ids that a server makes up: its own, and those of events.
+"""Ids and nonces that a server makes up.
 
 A server id has 56 letters, as clients and tools expect. Its form is that of a NATS public key: a
 prefix byte that makes the first letter `N`, 32 bytes, and a checksum of both, in base 32. The id of
@@ -15,6 +15,7 @@ from headwater.base.ids import base62
 _SERVER_PREFIX: Final = 13 << 3
 _KEY_BYTES: Final = 32
 _EVENT_ID_LENGTH: Final = 22
+_NONCE_BYTES: Final = 11
 
 
 def new_server_id(entropy: Entropy) -> str:
@@ -27,3 +28,8 @@ def new_server_id(entropy: Entropy) -> str:
 def new_event_id(entropy: Entropy) -> str:
     """A fresh event id."""
     return base62(entropy, _EVENT_ID_LENGTH)
+
+
+def new_nonce(entropy: Entropy) -> str:
+    """A fresh text for a client to sign, in the form of nats-server's."""
+    return base64.urlsafe_b64encode(entropy.random_bytes(_NONCE_BYTES)).decode().rstrip("=")

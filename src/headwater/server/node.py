@@ -75,6 +75,7 @@ class Node:
             has_streams=lambda: self.jetstream is not None,
             get_cluster=lambda: self.cluster,
             find_addresses=lambda: environment.network.addresses(),
+            entropy=environment.entropy,
         )
         # There if other servers may connect.
         self.cluster = self._new_cluster() if options.is_clustered else None

@@ -4,7 +4,7 @@ import base64
 import binascii
 import re
 
-from headwater.server.identity import new_server_id
+from headwater.server.identity import new_nonce, new_server_id
 from tests.kit.world import SeededEntropy
 
 
@@ -22,3 +22,9 @@ def test_its_checksum_is_right() -> None:
 def test_ids_come_from_the_dice_alone() -> None:
     assert new_server_id(SeededEntropy(1)) == new_server_id(SeededEntropy(1))
     assert new_server_id(SeededEntropy(1)) != new_server_id(SeededEntropy(2))
+
+
+def test_a_nonce_has_15_letters_of_its_own() -> None:
+    nonces = [new_nonce(SeededEntropy(seed)) for seed in range(50)]
+    assert all(re.fullmatch(r"[A-Za-z0-9_-]{15}", nonce) for nonce in nonces)
+    assert len(set(nonces)) == 50

@@ -4,6 +4,7 @@ Plain secrets are compared in constant time at once. The comparison with a bcryp
 milliseconds on purpose, so it is returned as work for another thread.
 """
 
+import base64
 import hmac
 from collections.abc import Callable, Sequence
 from typing import Final, final
@@ -16,6 +17,7 @@ from headwater.wire.credentials.certificates import (
     subject_parts,
     written_parts,
 )
+from headwater.wire.credentials.nkeys import is_signed_by
 from headwater.wire.info import ConnectOptions
 
 # bcrypt reads no more than this; newer libraries refuse longer input instead of cutting it.
@@ -62,6 +64,7 @@ class Authenticator:
         "_token",
         "_users",
         "announced",
+        "has_signers",
         "required",
     )
 
@@ -71,6 +74,8 @@ class Authenticator:
         self._no_auth_user = self._users.get(options.no_auth_user)
         # A server that says nothing of a stand-in still tells clients that it requires CONNECT.
         self.announced = self.required and self._no_auth_user is None
+        # Whether some users sign a nonce.
+        self.has_signers = any(user.is_nkey for user in self._users.values())
         if options.is_global_open:
             self._no_auth_user = _ANYONE
         self._token = options.token
@@ -96,9 +101,9 @@ class Authenticator:
         return self._users.get(name)
 
     def check(
-        self, connect: ConnectOptions, certificates: Sequence[bytes] = ()
+        self, connect: ConnectOptions, certificates: Sequence[bytes] = (), nonce: str = ""
     ) -> Verdict | SlowCheck:
-        """Judge a CONNECT, and the certificates that its connection presented."""
+        """Judge a CONNECT, the certificates of its connection, and its signature of the nonce."""
         if not self.required:
             return Verdict(_ANYONE)
         if self._maps_certificates:
@@ -107,8 +112,10 @@ class Authenticator:
             return _compare(self._token, connect.auth_token, _ANYONE)
         if not self._presents_credentials(connect) and self._no_auth_user is not None:
             return Verdict(self.stand_in)
+        if connect.nkey and self.has_signers:
+            return Verdict(self._signer(connect, nonce))
         user = self.user(connect.user)
-        if user is None or not _may_connect(user):
+        if user is None or user.is_nkey or not _may_connect(user):
             return _REFUSED
         return _compare(user.password, connect.password, user)
 
@@ -123,7 +130,26 @@ class Authenticator:
         return None
 
     def _presents_credentials(self, connect: ConnectOptions) -> bool:
-        return bool(connect.user or connect.password or connect.auth_token)
+        # A key is no credential if no user signs.
+        nkey = connect.nkey if self.has_signers else ""
+        return bool(connect.user or connect.password or connect.auth_token or nkey)
+
+    def _signer(self, connect: ConnectOptions, nonce: str) -> UserOptions | None:
+        """The user whose key has signed the nonce."""
+        user = self._users.get(connect.nkey)
+        if user is None or not user.is_nkey or not _may_connect(user) or not nonce:
+            return None
+        signature = _signature(connect.sig)
+        return user if is_signed_by(user.username, nonce.encode(), signature) else None
+
+
+def _signature(text: str) -> bytes:
+    """A signature in base64, with either alphabet; empty if the text cannot be decoded."""
+    standard = text.rstrip("=").replace("-", "+").replace("_", "/")
+    try:
+        return base64.b64decode(standard + "=" * (-len(standard) % 4), validate=True)
+    except ValueError:
+        return b""
 
 
 def _may_connect(user: UserOptions) -> bool:

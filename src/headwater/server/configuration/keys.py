@@ -61,6 +61,7 @@ from headwater.server.configuration.reading import (
 )
 from headwater.server.configuration.tls_section import CheckTls, read_tls
 from headwater.subjects.grammar import is_valid_pattern
+from headwater.wire.credentials.nkeys import KeyKind, is_public_key
 
 MAX_INT32: Final = 2**31 - 1
 MAX_UINT8: Final = 255
@@ -247,7 +248,7 @@ def _authorization(draft: Draft, key: str, node: Value) -> None:
     users = _with_defaults(found.pop("users", ()), found.get("default_permissions"))
     for user in users:
         if user.username in names:
-            raise Refusal(node, f"Duplicate user {quote(user.username)} detected")
+            raise Refusal(node, f"Duplicate {user.described} detected")
         names.add(user.username)
     draft.values.update(found, users=users, has_authorization=True)
 
@@ -301,6 +302,14 @@ def _user(draft: Draft, node: Value) -> UserOptions:
     entry = draft.section()
     errors_before = len(entry.errors)
     entry.read(node.value, USER)
+    nkey = entry.values.pop("nkey", "")
+    if nkey:
+        place = next(item for key, item in node.value.items() if key.lower() == "nkey")
+        if entry.values.get("username") or entry.values.get("password"):
+            raise Refusal(place, "Nkey users do not take usernames or passwords")
+        if not is_public_key(nkey, KeyKind.USER):
+            raise Refusal(place, "Not a valid public nkey for a user")
+        entry.values.update(username=nkey, is_nkey=True)
     if not entry.values.get("username"):
         if len(entry.errors) > errors_before:
             # The error that left the user without a name has been reported.
@@ -466,7 +475,7 @@ def _account(draft: Draft, name: str, node: Value, taken: set[str]) -> AccountOp
             raise Refusal(place, "Can not have a token and accounts")
         for user in users:
             if user.username in taken:
-                raise Refusal(place, f"Duplicate user {quote(user.username)} detected")
+                raise Refusal(place, f"Duplicate {user.described} detected")
             taken.add(user.username)
     return AccountOptions(
         name, users=tuple(replace(user, account_name=name) for user in users), **found
@@ -597,7 +606,7 @@ USER: Final[Table] = table(
     ("pass password", put("password", string)),
     ("permission permissions authorization", _permissions),
     ("allowed_connection_types connection_types clients", _allowed_connection_types),
-    ("nkey", not_supported(_LATER)),
+    ("nkey", put("nkey", string)),
     ("proxy_required", not_supported()),
 )
 

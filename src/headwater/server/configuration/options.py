@@ -107,8 +107,9 @@ class Permissions:
 
 @dataclass(frozen=True)
 class UserOptions:
-    """A user that may connect with a name and a password."""
+    """A user that may connect with a name and a password, or by a signature."""
 
+    # The name, or the public key of a user that signs (`is_nkey`).
     username: str
     # Plain text or a bcrypt hash; `is_bcrypt` tells which.
     password: str = ""
@@ -119,6 +120,13 @@ class UserOptions:
     permissions: Permissions | None = None
     # Members of CONNECTION_TYPES this user may connect by; None means any.
     allowed_connection_types: tuple[str, ...] | None = None
+    # The user has no password, and signs the nonce of INFO instead.
+    is_nkey: bool = False
+
+    @property
+    def described(self) -> str:
+        """The user in messages about duplicates."""
+        return f"{'nkey' if self.is_nkey else 'user'} {quote(self.username)}"
 
 
 @dataclass(frozen=True)
@@ -467,7 +475,7 @@ class Options:
                 f"Maximum payloads over {MAX_PAYLOAD_WARNING_BYTES / MIB:.2f} MB are generally "
                 "discouraged and could lead to poor performance"
             )
-        secrets = [user.password for user in self.all_users()]
+        secrets = [user.password for user in self.all_users() if not user.is_nkey]
         secrets += [secret for secret in (self.password, self.cluster.password) if secret]
         if not all(is_bcrypt(secret) for secret in secrets):
             found.append("Plaintext passwords detected, use nkeys or bcrypt")
@@ -522,7 +530,7 @@ class Options:
         seen: set[str] = set()
         for user in self.all_users():
             if user.username in seen:
-                raise OptionsError(f"Duplicate user {quote(user.username)} detected")
+                raise OptionsError(f"Duplicate {user.described} detected")
             seen.add(user.username)
             for kind in user.allowed_connection_types or ():
                 if kind not in CONNECTION_TYPES:

@@ -8,11 +8,13 @@ from collections.abc import Callable
 from typing import Final, Protocol, final
 
 from headwater import __version__
+from headwater.base.entropy import Entropy
 from headwater.jetstream.config.api_level import API_LEVEL
 from headwater.server.connections.roster import Roster
 from headwater.server.core.accounts import Accounts
 from headwater.server.core.broker import Broker
 from headwater.server.core.client import Client
+from headwater.server.identity import new_nonce
 from headwater.server.settings import Settings
 from headwater.wire.info import NATS_VERSION, PROTOCOL_INFO, ServerInfo
 
@@ -36,6 +38,7 @@ class Announcements:
     __slots__ = (
         "_accounts",
         "_broker",
+        "_entropy",
         "_find_addresses",
         "_get_cluster",
         "_has_streams",
@@ -59,6 +62,7 @@ class Announcements:
         has_streams: Callable[[], bool],
         get_cluster: Callable[[], Members | None],
         find_addresses: Callable[[], list[str]],
+        entropy: Entropy,
     ) -> None:
         self._server_id = server_id
         self._name = name
@@ -69,6 +73,7 @@ class Announcements:
         self._has_streams = has_streams
         self._get_cluster = get_cluster
         self._find_addresses = find_addresses
+        self._entropy = entropy
         # The cluster's name and addresses, as clients were last told.
         self._told_members: tuple[str, list[str]] = ("", [])
         # The port that clients connect to, known once the server listens.
@@ -108,6 +113,8 @@ class Announcements:
         self._told_members = self._members()
         info = _addressed(self.info(), client)
         info.auth_required = self._settings.authenticator.announced
+        if self._settings.authenticator.has_signers:
+            client.nonce = info.nonce = new_nonce(self._entropy)
         self._broker.queue_frame(client, info.encode())
 
     def confirm_connect(self, client: Client) -> None:

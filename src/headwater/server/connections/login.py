@@ -116,7 +116,9 @@ class Login:
         session.apply(Event.CONNECT)
         client.headers = client.connect.headers and not self._settings.options.no_header_support
         client.decoder.headers = client.headers
-        outcome = self._settings.authenticator.check(client.connect, client.certificates)
+        outcome = self._settings.authenticator.check(
+            client.connect, client.certificates, client.nonce
+        )
         if isinstance(outcome, SlowCheck):
             client.connection.pause_reading()
             self._check_elsewhere(client, outcome, self._finish_check)
@@ -131,6 +133,11 @@ class Login:
             return
         client.timers.cancel_auth()
         self._admit(client, user)
+
+    def _judge(self, client: Client) -> Verdict | SlowCheck:
+        """Check the credentials of a client by the settings in force."""
+        authenticator = self._settings.authenticator
+        return authenticator.check(client.connect, client.certificates, client.nonce)
 
     def _time_out(self, client: Client) -> None:
         client.timers.auth = None
@@ -152,7 +159,9 @@ class Login:
         if client.close_reason:
             return
         if authenticator is not self._settings.authenticator:
-            outcome = self._settings.authenticator.check(client.connect, client.certificates)
+            outcome = self._settings.authenticator.check(
+                client.connect, client.certificates, client.nonce
+            )
             if isinstance(outcome, SlowCheck):
                 self._check_elsewhere(client, outcome, self._finish_check)
                 return
@@ -237,7 +246,7 @@ class Login:
             if authenticator.required and authenticator.stand_in is None:
                 self._refuse(client)
             return
-        outcome = authenticator.check(client.connect, client.certificates)
+        outcome = self._judge(client)
         if isinstance(outcome, SlowCheck):
             self._check_elsewhere(client, outcome, self._finish_recheck)
         else:

@@ -311,6 +311,7 @@ class Client:
         "liveness",
         "max_subscriptions",
         "no_responders",
+        "nonce",
         "out",
         "out_bytes",
         "out_msgs",
@@ -341,6 +342,8 @@ class Client:
         self.backlog = Backlog()
         self.timers = Timers()
         self.username = ""
+        # The text that the client was asked to sign; empty if no user signs.
+        self.nonce = ""
         # The agreement of the handshake; None without TLS, and before it.
         self.tls: TlsState | None = None
         # Whether INFO came after the handshake.

@@ -16,7 +16,11 @@ import re
 from enum import Enum
 from typing import Final, final
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import (
+    Ed25519PrivateKey,
+    Ed25519PublicKey,
+)
 
 from headwater.base.errors import OperatingError
 
@@ -76,6 +80,25 @@ class KeyPair:
 
     def __repr__(self) -> str:
         return f"KeyPair({self.public})"
+
+
+def is_public_key(text: str, kind: KeyKind) -> bool:
+    """Whether a text is the public key of such an owner."""
+    try:
+        data = _decoded(text)
+    except NkeyError:
+        return False
+    return len(data) == 1 + _KEY_BYTES and data[0] == kind.value
+
+
+def is_signed_by(public_key: str, data: bytes, signature: bytes) -> bool:
+    """Whether the owner of a public key has signed the data; False for a text that is no key."""
+    try:
+        key = Ed25519PublicKey.from_public_bytes(_decoded(public_key)[1:])
+        key.verify(signature, data)
+    except (NkeyError, ValueError, InvalidSignature):
+        return False
+    return True
 
 
 def _encoded(data: bytes) -> str:

@@ -1,9 +1,12 @@
 """From credentials to a user."""
 
+import base64
+
 import pytest
 
 from headwater.server.auth.authentication import Authenticator, SlowCheck, Verdict
 from headwater.server.configuration.options import AccountOptions, Options, UserOptions
+from headwater.wire.credentials.nkeys import KeyKind, KeyPair
 from headwater.wire.info import ConnectOptions
 
 # The cheapest cost bcrypt has; a check takes a millisecond.
@@ -131,7 +134,7 @@ class TestStandIn:
         [
             ({}, "guest"),
             ({"name": "just a name", "lang": "python"}, "guest"),
-            # Keys and tokens of kinds that this server does not know are no credentials.
+            # A key is no credential where no user has one, and neither is a JWT.
             ({"nkey": "U"}, "guest"),
             ({"jwt": "x"}, "guest"),
             ({"user": "me", "password": "secret"}, "me"),
@@ -156,3 +159,59 @@ class TestStandIn:
         options = Options(users=(guest,), no_auth_user="guest")
         assert judge(options) is None
         assert Authenticator(options).stand_in is None
+
+
+class TestSigners:
+    KEY = KeyPair(KeyKind.USER, b"k" * 32)
+    OPTIONS = Options(
+        users=(
+            UserOptions(KEY.public, is_nkey=True),
+            UserOptions("bob", "secret"),
+            UserOptions("guest"),
+        ),
+        no_auth_user="guest",
+    )
+    NONCE = "2lZTvKgZsJTGkqE"
+
+    def judged(self, nonce: str = NONCE, **fields: str) -> str | None:
+        outcome = Authenticator(self.OPTIONS).check(said(**fields), (), nonce)
+        assert isinstance(outcome, Verdict)
+        return name_of(outcome.user)
+
+    def signature(self, nonce: str = NONCE, key: KeyPair = KEY) -> str:
+        return base64.urlsafe_b64encode(key.sign(nonce.encode())).decode().rstrip("=")
+
+    def test_a_signature_of_the_nonce_lets_its_user_in(self) -> None:
+        assert self.judged(nkey=self.KEY.public, sig=self.signature()) == self.KEY.public
+
+    @pytest.mark.parametrize("sig", ["", "!", "AAAA", "A" * 86, "é"])
+    def test_any_other_text_does_not(self, sig: str) -> None:
+        assert self.judged(nkey=self.KEY.public, sig=sig) is None
+
+    def test_nor_a_signature_of_another_nonce_or_by_another_key(self) -> None:
+        other = KeyPair(KeyKind.USER, b"o" * 32)
+        assert self.judged(nkey=self.KEY.public, sig=self.signature("another")) is None
+        assert self.judged(nkey=self.KEY.public, sig=self.signature(key=other)) is None
+        assert self.judged(nkey=other.public, sig=self.signature(key=other)) is None
+
+    def test_without_a_nonce_nobody_can_sign(self) -> None:
+        assert self.judged("", nkey=self.KEY.public, sig=self.signature("")) is None
+
+    def test_the_key_is_no_name_and_has_no_password(self) -> None:
+        assert self.judged(user=self.KEY.public) is None
+        assert self.judged(user=self.KEY.public, password="") is None
+
+    def test_a_name_is_no_key(self) -> None:
+        assert self.judged(nkey="bob", sig=self.signature()) is None
+
+    def test_others_log_in_as_before(self) -> None:
+        assert self.judged(user="bob", password="secret") == "bob"
+        assert self.judged() == "guest"
+
+    def test_the_user_may_be_confined_to_other_connections(self) -> None:
+        confined = UserOptions(self.KEY.public, is_nkey=True, allowed_connection_types=("MQTT",))
+        outcome = Authenticator(Options(users=(confined,))).check(
+            said(nkey=self.KEY.public, sig=self.signature()), (), self.NONCE
+        )
+        assert isinstance(outcome, Verdict)
+        assert outcome.user is None

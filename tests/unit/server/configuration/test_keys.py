@@ -16,6 +16,7 @@ from headwater.server.configuration.options import (
     SubjectPermission,
     UserOptions,
 )
+from headwater.wire.credentials.nkeys import KeyKind, KeyPair
 
 NO_UNIT = 'invalid use of field "ping_interval": ping_interval should be converted to a duration'
 
@@ -590,7 +591,7 @@ NESTED_HONOURED = {
 }
 NESTED_REFUSED = {
     "authorization {{ {} }}": "auth_callout auth_hook proxy_required",
-    "authorization {{ users [ {{ user: a, {} }} ] }}": "nkey proxy_required",
+    "authorization {{ users [ {{ user: a, {} }} ] }}": "proxy_required",
     "accounts {{ A {{ {} }} }}": """
         nkey imports exports mappings maps msg_trace trace_dest""",
     "jetstream {{ {} }}": """
@@ -625,3 +626,11 @@ class TestEveryKeyOfNatsServer:
 
     def test_as_it_is_written(self) -> None:
         assert complaints("\n  GateWay { name: a }") == '2:3: "GateWay" is not supported'
+
+
+@pytest.mark.parametrize("more", ["user: ada", "password: secret"])
+def test_a_user_with_a_key_has_no_other_credentials(more: str) -> None:
+    key = KeyPair(KeyKind.USER, bytes(32)).public
+    text = f"authorization {{ users [ {{ nkey: {key}, {more} }} ] }}"
+    with pytest.raises(ConfigError, match="Nkey users do not take usernames or passwords"):
+        load(text)

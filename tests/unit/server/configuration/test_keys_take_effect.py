@@ -22,6 +22,7 @@ from headwater.server.configuration import tls_section as config_tls
 from headwater.server.configuration.keys import ConfigError
 from headwater.server.configuration.options import Options
 from headwater.server.configuration.reading import Table
+from headwater.wire.credentials.nkeys import KeyKind, KeyPair
 from tests.unit.server.configuration import cluster_probes
 from tests.unit.server.configuration import key_probes as probes
 from tests.unit.server.configuration.key_probes import (
@@ -180,6 +181,7 @@ LOGGING: Final = [
 
 _A: Final = {"user": "a", "pass": "a"}
 _USER: Final = {"user": "a", "password": "a"}
+_NKEY: Final = KeyPair(KeyKind.USER, bytes(32)).public
 _ACCOUNT: Final = "accounts {{ A {{ users [ {{ user: a, password: a }} ], {} }} }}"
 _PERMITTED: Final = "authorization {{ users [ {{ user: a, password: a, permissions {{ {} }} }} ] }}"
 
@@ -207,6 +209,8 @@ AUTHORIZATION: Final = [
            "{ publish: other }", talk(publish("mine"), **_USER)),
     Effect("authorization {{ users [ {{ {}, password: a }} ] }}", "user", "a", enters(**_A),
            otherwise="user: z"),
+    Effect("authorization {{ users [ {{ {} }} ] }}", "nkey", _NKEY, told_in_info("nonce"),
+           otherwise="user: a"),
     Effect("authorization {{ users [ {{ user: a, {} }} ] }}", "password", "a", enters(**_A)),
     Effect("authorization {{ users [ {{ user: a, password: a, {} }} ] }}", "permissions",
            "{ publish: other }", talk(publish("mine"), **_USER)),

@@ -9,7 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.wire.credentials.creds import Credentials, parse_credentials, user_key
-from headwater.wire.credentials.nkeys import SEED_CHARS, KeyKind, KeyPair, NkeyError
+from headwater.wire.credentials.nkeys import (
+    SEED_CHARS,
+    KeyKind,
+    KeyPair,
+    NkeyError,
+    is_public_key,
+    is_signed_by,
+)
 from tests.kit.credentials import checked_base32, creds_text, seed_text, user_seed
 
 SEED = user_seed()
@@ -164,3 +171,24 @@ def test_secrets_do_not_show() -> None:
     assert pair.public in shown
     assert SEED not in shown
     assert JWT not in shown
+
+
+def test_a_public_key_is_one_of_its_kind_alone() -> None:
+    key = KeyPair(KeyKind.USER, bytes(32)).public
+    assert is_public_key(key, KeyKind.USER)
+    assert not is_public_key(key, KeyKind.ACCOUNT)
+    assert not is_public_key(SEED, KeyKind.USER)
+    assert not is_public_key(key[:-1] + ("A" if key[-1] != "A" else "B"), KeyKind.USER)
+
+
+@given(st.text() | st.text("AZ27U", min_size=50, max_size=60), st.binary(max_size=70))
+def test_no_text_makes_a_check_of_a_signature_fail(key: str, signature: bytes) -> None:
+    assert not is_public_key(key, KeyKind.USER)
+    assert not is_signed_by(key, b"data", signature)
+
+
+@given(st.binary(max_size=100), st.binary(max_size=100))
+def test_a_signature_is_of_its_data_alone(data: bytes, other: bytes) -> None:
+    pair = KeyPair(KeyKind.USER, bytes(32))
+    assert is_signed_by(pair.public, data, pair.sign(data))
+    assert is_signed_by(pair.public, other, pair.sign(data)) == (data == other)
