@@ -14,11 +14,13 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
+from math import inf
 from typing import Any
 
 import nats
 from nats.aio.client import Client as NatsClient
 
+from headwater.checker import insist_features, judge_features
 from headwater.checker.evidence import Evidence
 from headwater.checker.history import (
     INTEREST,
@@ -46,6 +48,14 @@ from headwater.testing.faults import (
     Slow,
 )
 from headwater.testing.recorder import Recorder
+from tests.simulation.featured_clients import (
+    FEATURED,
+    IN_MEMORY,
+    PINNED,
+    PINNED_CONFIG,
+    PINNED_CONSUMER,
+    featured_programs,
+)
 from tests.simulation.replicated_clients import (
     ADMINISTRATOR,
     CONSUMERS,
@@ -120,6 +130,9 @@ class Shape:
     changes: bool = False
     # The retention of the stream of work.
     retention: str = WORK_QUEUE
+    # Whether there are streams with counters, schedules, times to live and roll-ups, in files and
+    # in memory, and clients that are pinned.
+    features: bool = False
 
     @property
     def bad_disks(self) -> int:
@@ -146,6 +159,9 @@ SHAPES = {
     "five replicas": Shape(servers=5, replicas=5),
     "five replicas, interval": Shape(servers=5, replicas=5, sync_always=False),
     "interest": Shape(replicas=3, retention=INTEREST),
+    "features": Shape(replicas=3, features=True),
+    "features, interval": Shape(replicas=3, features=True, sync_always=False),
+    "features, changes": Shape(servers=5, replicas=3, features=True, changes=True),
     "changes": Shape(servers=5, replicas=3, changes=True),
     "changes, interval": Shape(servers=5, replicas=3, changes=True, sync_always=False),
     "changes, three servers": Shape(replicas=2, changes=True),
@@ -169,11 +185,17 @@ class ReplicatedScenario:
     powerless: set[str] = field(default_factory=set)
     # The number of bits that have flipped.
     flips: int = 0
+    # The streams with features, by name.
+    featured: dict[str, History] = field(default_factory=dict)
+    # Servers that have ended, with what they had in memory.
+    ended: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         log = StreamRules(LOG, duplicate_window_s=DUPLICATE_WINDOW_S)
         work = replace(log, name=WORK, retention=self.shape.retention)
         self.histories = {rules.name: History(rules) for rules in (log, work)}
+        if self.shape.features:
+            self.featured = {name: History(StreamRules(name)) for name in FEATURED}
 
     @property
     def replicas(self) -> int:
@@ -262,6 +284,14 @@ class ReplicatedScenario:
                     ack_wait=round(ACK_WAIT_S * NS_PER_S),
                 ),
             )
+        for name, history in self.featured.items():
+            recorder = self.recorder(client, "setup", history)
+            shared = {"name": name, "num_replicas": self.shape.replicas}
+            config = {**shared, **FEATURED[name]}
+            await self._until(f"creation of {name}", partial(_create_stream, recorder, config))
+            if name in PINNED:
+                pinned = partial(recorder.create_consumer, PINNED_CONSUMER, **PINNED_CONFIG)
+                await self._until(f"creation of a consumer of {name}", pinned)
         await client.close()
 
     def _install(self) -> None:
@@ -270,6 +300,8 @@ class ReplicatedScenario:
         programs += [Reader(self, READER), Operator(self, OPERATOR)]
         if self.shape.changes:
             programs.append(Administrator(self, ADMINISTRATOR))
+        if self.shape.features:
+            programs += featured_programs(self)
         self.programs = programs
         for number, program in enumerate(programs):
             program.number = number
@@ -320,6 +352,9 @@ class ReplicatedScenario:
             for fault in episode.faults
             if isinstance(fault, Crash) and fault.mode == "power" and fault.host in self._holders()
         ]
+        for fault in episode.faults:
+            if isinstance(fault, Crash) and fault.host in self._holders():
+                self._note_end(fault.host, begin_s + fault.at_s)
         for crash in sorted(crashes, key=lambda crash: crash.at_s):
             self._note_loss(crash.host, begin_s + crash.at_s)
 
@@ -341,14 +376,23 @@ class ReplicatedScenario:
             return
         self.powerless.add(server)
         if len(self.powerless) > self.shape.fewest_replicas // 2:
-            for history in self.histories.values():
+            for history in (*self.histories.values(), *self.featured.values()):
                 history.losses.append(Loss(at_s, SYNC_INTERVAL_S + 0.5))
+
+    def _note_end(self, server: str, at_s: float) -> None:
+        """Note the end of a process. A stream in memory is lost with the second one: the first may
+        not have been filled again."""
+        self.ended.add(server)
+        if len(self.ended) > self.shape.fewest_replicas // 2:
+            for name in IN_MEMORY & {*self.featured}:
+                self.featured[name].losses.append(Loss(at_s, inf))
 
     async def _black_out(self) -> None:
         """Let all servers lose power at once, and come back."""
         for number, name in enumerate(self.cluster.names, 1):
             if name in self._holders():
                 self._note_loss(name, self.world.loop.now_s())
+                self._note_end(name, self.world.loop.now_s())
             self.cluster.kill(number, "power")
         await asyncio.sleep(1)
         for number in range(1, self.shape.servers + 1):
@@ -384,7 +428,7 @@ class ReplicatedScenario:
             await self._until(f"{program.host.name} finishes", program.has_finished)
         client = await self.connected(0)
         if self.shape.changes:
-            for history in self.histories.values():
+            for history in (*self.histories.values(), *self.featured.values()):
                 recorder = self.recorder(client, "end", history)
                 name = f"{self.replicas} replicas of {recorder.stream}"
                 await self._until(name, partial(_is_restored, recorder, self.replicas))
@@ -404,6 +448,17 @@ class ReplicatedScenario:
             servers = [replica.server for replica in history.replicas]
             assert len(servers) == self.shape.replicas, servers
             insist(history)
+
+        for name, history in self.featured.items():
+            with contextlib.suppress(Stuck):
+                await self._until(f"end of all times in {name}", partial(self._is_over, history))
+            insist_features(history)
+
+    def _is_over(self, history: History) -> bool:
+        """Whether what a server does by itself is done: schedules have fired, messages are gone."""
+        history.replicas = self.cluster.replicas(history.rules.name)
+        is_complete = len(history.replicas) == self.shape.replicas
+        return is_complete and all(each.holds for each in judge_features(history))
 
     def _are_equal(self, history: History) -> bool:
         history.replicas = self.cluster.replicas(history.rules.name)

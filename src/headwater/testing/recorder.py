@@ -130,6 +130,15 @@ class Recorder:
             operation.is_duplicate = answer.get("duplicate", False)
         return operation
 
+    async def send(
+        self, operation: Operation, subject: str, body: str, **headers: str
+    ) -> Document | None:
+        """Publish a message once, for an operation of another kind. Returns the ack if there is
+        one."""
+        self.history.begin(operation)
+        answer = await self.ask(subject, body.encode(), **headers)
+        return answer if self._conclude(operation, answer) else None
+
     async def publish_batch(self, subject: str, batch_id: str, bodies: Sequence[str]) -> Batch:
         """Publish an atomic batch once."""
         operation = self.history.begin(
