@@ -191,6 +191,17 @@ class HeldDriver(ConsumerDriver):
         self.committer.retreat(self.group.proposed)
         assert self.disk.dump() == files, "a retreat touches no file"
 
+    def take_back_from(self, first: int) -> None:
+        """Withdraw entries from an index on, as far as they are not committed by then. Steps of
+        consumers stay, and get other places; a commit that was begun comes before that."""
+        if self._is_begun:
+            self.commit()
+        first = max(first, self.group.committed + 1)
+        self.group.withdraw(first, lambda each: each.outlasts_withdrawal, REFUSED)
+        self.committer.retreat(first - 1)
+        if entries := self.group.ready().entries:
+            self.committer.commit(entries, is_behind=True)
+
     # --- the driver of the group ---------------------------------------------------------------
 
     def release(self, proposal: Proposal[Record] | None = None) -> None:

@@ -3,7 +3,8 @@
 A walk publishes (single messages, atomic and fast batches, with ids, expectations, times to live,
 roll-ups, counters and schedules), copies messages of a source, changes the configuration with the
 retention, purges and deletes, makes, changes and ends consumers, pulls, acknowledges and waits.
-Entries are committed late, and some never.
+Entries are committed late, and some never: all in flight are taken back, or those from one of them
+on, among which steps of consumers stay.
 
 The twin is another stream that gets the entries which were committed, as bytes, in their order, and
 never sees the rest. After every commit and every retreat the two have the same canonical dump, the
@@ -13,7 +14,7 @@ and at the end both give the same answers to a script of probes.
 The caller makes each choice (`Choose`): a test by its random numbers, or hypothesis.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from headwater.base.clock import NS_PER_S
@@ -155,6 +156,7 @@ WEIGHTS: Final = {
     "write": 4,
     "commit": 5,
     "retreat": 4,
+    "withdraw": 2,
 }
 STEPS: Final = tuple(name for name, weight in WEIGHTS.items() for _ in range(weight))
 
@@ -171,6 +173,8 @@ class Twin(HeldDriver):
         self._record_codec = RecordCodec(SEED)
         # Whether messages of batches were not decided here.
         self.misses_batches = False
+        # Atomic batches to drop, each behind the proposal that was in flight before it.
+        self._drops: list[tuple[Proposal[Record], Iterable[bytes]]] = []
 
     def follow(
         self, leader: HeldDriver, proposal: Proposal[Record], decided: Decided | None
@@ -194,6 +198,7 @@ class Twin(HeldDriver):
         self.propose(Proposal(records, needs_entry=proposal.needs_entry))
         self.commit_all()
         self.stream.consumers.closed.clear()
+        self._drop_behind(proposal)
 
     def _decide_again(
         self, proposal: Proposal[Record], data: list[bytes], decided: Decided
@@ -204,10 +209,19 @@ class Twin(HeldDriver):
         assert again.replies == proposal.replies
         assert again.abandoned == proposal.abandoned
 
-    def follow_refusal(self, proposal: Proposal[Record]) -> None:
-        """Drop atomic batches that have a message in a refused proposal, as the leader must."""
+    def follow_refusal(self, leader: HeldDriver, proposal: Proposal[Record]) -> None:
+        """Drop atomic batches that have a message in a refused proposal, as the leader must, when
+        the proposals that stay in flight before it are applied."""
         if proposal.batches is not None:
-            drop_atomic_batches(self.stream.publishing.atomic_batches, proposal.batches.atomic)
+            before = [*leader.group.in_flight][-1:] or [proposal]
+            self._drops.append((before[0], proposal.batches.atomic))
+        self._drop_behind(proposal)
+
+    def _drop_behind(self, proposal: Proposal[Record]) -> None:
+        for before, batches in self._drops:
+            if before is proposal:
+                drop_atomic_batches(self.stream.publishing.atomic_batches, batches)
+        self._drops = [each for each in self._drops if each[0] is not proposal]
 
 
 def _is_of_batch(message: Publish) -> bool:
@@ -234,7 +248,7 @@ class RetreatWalk:
         self.leader = HeldDriver(storage, choose((True, False)), **self.config)
         self.twin = Twin(storage, **self.config)
         self.leader.follow_applied = lambda *applied: self.twin.follow(self.leader, *applied)
-        self.leader.follow_refused = self.twin.follow_refusal
+        self.leader.follow_refused = lambda each: self.twin.follow_refusal(self.leader, each)
         # Due work drops ids past their window, which count for nothing; the journal has those that
         # are kept when their messages go. Without such ids the files are the same.
         self._ids_end = "max_age" in self.config or choose((True, False))
@@ -421,6 +435,13 @@ class RetreatWalk:
         self.leader.take_back()
         assert not self.leader.group
         self.check()
+
+    def withdraw(self) -> None:
+        """Take entries back from any of them on; steps of consumers among them stay."""
+        group = self.leader.group
+        if group.committed < group.proposed:
+            self.leader.take_back_from(self._choose(range(group.committed + 1, group.proposed + 1)))
+            self.check()
 
     def check(self) -> None:
         """Compare what is committed, and if nothing is in flight, all that follows from it."""

@@ -69,7 +69,7 @@ class Follower(Twin):
     ) -> None:
         super().follow(leader, proposal, None)
 
-    def follow_refusal(self, proposal: Proposal[Record]) -> None:
+    def follow_refusal(self, leader: HeldDriver, proposal: Proposal[Record]) -> None:
         """A follower knows nothing of proposals that were refused."""
 
     def _new_stream(self, log: MessageLog) -> Stream:

@@ -18,6 +18,7 @@ from headwater.jetstream.consumers.changes_ahead import ChangesAhead
 from headwater.jetstream.consumers.position import Position
 from headwater.jetstream.consumers.state import ConsumerState
 from headwater.jetstream.consumers.state_machine import StateMachine
+from headwater.jetstream.group import Group
 from headwater.jetstream.records import Configured, Copied, Published
 from headwater.jetstream.streams.look_ahead import LookAhead
 from headwater.jetstream.streams.publishing.atomic_batch import AtomicBatches
@@ -76,6 +77,7 @@ def forgets_nothing(*_: object) -> None:
 
 UNDO: Final = ConsumerState.undo
 RETREAT: Final = Stream.retreat
+WITHDRAW: Final = Group.withdraw
 
 
 def keeps_floor(state: ConsumerState, image: Any) -> None:
@@ -123,6 +125,15 @@ def writes_a_file(stream: Stream, records: Any, proposals: Any) -> None:
     stream.log.write_entries([(0x77, b"retreat")])
 
 
+def drops_steps(group: Group[Any, Any], first: int, stays: Any, error: Any) -> None:
+    """Steps of consumers behind the withdrawn entries are never committed."""
+    WITHDRAW(group, first, stays, error)
+    group.ready()
+    while group.in_flight and group.in_flight[-1].index >= first:
+        group.in_flight.pop()
+    group.proposed = first - 1
+
+
 PLANTED: Final = {
     "an id": (LookAhead, "_undo_counted", keeps_ids),
     "bytes in flight": (LookAhead, "_undo_counted", keeps_bytes),
@@ -139,6 +150,7 @@ PLANTED: Final = {
     "the rules of an update": (Stream, "retreat", keeps_rules),
     "a consumer in flight": (ChangesAhead, "retreat", forgets_nothing),
     "a write to a file": (Stream, "retreat", writes_a_file),
+    "a step that outlasts a withdrawal": (Group, "withdraw", drops_steps),
 }
 
 
