@@ -109,6 +109,20 @@ class OutOfStorageAdvisory(Advisory, kw_only=True):
     reason: str
 
 
+class TailLostAdvisory(Advisory, kw_only=True):
+    """Messages that an eventual leader may have acknowledged are not in the stream any more. `file`
+    has them; it is empty if none could be written. nats-server has no such advisory."""
+
+    type: str = TYPE_PREFIX + "stream_tail_lost"
+    stream: str
+    server: str
+    first_seq: int
+    last_seq: int
+    messages: int
+    file: Text = ""
+    domain: Text = ""
+
+
 class StreamLeaderAdvisory(Advisory, kw_only=True):
     """The group of a stream has elected a leader. The system account is told the account."""
 

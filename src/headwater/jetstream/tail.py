@@ -79,6 +79,7 @@ class Tail:
         "_sequence",
         "committed_sequence",
         "is_held",
+        "is_resting",
         "limits",
     )
 
@@ -94,8 +95,10 @@ class Tail:
         self._byte_count = 0
         # The bytes that have come since the tail was empty.
         self._drained_bytes = 0
-        # Whether the tail takes nothing, because it is to be empty.
+        # Whether the tail takes nothing, because it is to be empty; and whether it takes nothing
+        # while there is a quorum, so that the files of the stream can be put in order.
         self.is_held = False
+        self.is_resting = False
 
     @property
     def is_empty(self) -> bool:
@@ -114,8 +117,8 @@ class Tail:
     def take(self, place: int, first: int, last: int, has_quorum: bool) -> bool:
         """Take in the place of the replicated log that has the entries from one index to another.
         Returns whether it may be applied now; otherwise it waits for the quorum."""
-        is_draining = has_quorum and self._drained_bytes > DRAINED_BYTES and not self.is_empty
-        if self.is_held or is_draining:
+        is_draining = self._drained_bytes > DRAINED_BYTES and not self.is_empty
+        if self.is_held or (has_quorum and (is_draining or self.is_resting)):
             return False
         sequence, byte_count, count = self._sequence, 0, 0
         for entry in self._entries:

@@ -144,3 +144,10 @@ def test_the_tail_is_empty_now_and_then_while_there_is_a_quorum() -> None:
     leader.tail.committed(3)
     assert leader.tail.is_empty
     assert leader.takes_waiting()
+
+
+def test_a_tail_that_rests_takes_nothing_while_there_is_a_quorum() -> None:
+    leader = Leader()
+    leader.tail.is_resting = True
+    assert not leader.publishes()
+    assert leader.takes_waiting(has_quorum=False)

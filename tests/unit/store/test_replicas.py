@@ -477,6 +477,8 @@ def test_files_are_only_appended_to_while_entries_may_be_taken_back() -> None:
     assert not log.compactions.finish(work)
     log.drop_empty_segments()
     assert [*log.segments.by_first] == names
+    assert log.take_upkeep_wanted()
+    assert not log.take_upkeep_wanted()
     log.mark_behind(log.files_after(41))
     assert log.applied_entry == point.entry
     log.drop_empty_segments()

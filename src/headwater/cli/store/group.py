@@ -33,6 +33,7 @@ from headwater.cli.store.opening import (
     store_folder,
     store_reader,
 )
+from headwater.cli.store.tail import tail
 from headwater.cli.streams.archive import holds_backup, read_backup
 from headwater.store.recovery.inspection import StoreReader, StoreSurvey
 from headwater.store.recovery.stream_inspection import (
@@ -69,6 +70,7 @@ def store() -> None:
 
 
 store.add_command(cluster)
+store.add_command(tail)
 
 
 @store.command(

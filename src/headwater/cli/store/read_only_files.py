@@ -13,6 +13,7 @@ from headwater.runtime.filesystem import SystemFileSystem
 from headwater.store.disk.cipher import ServerKey
 from headwater.store.disk.encoding import Encoding
 from headwater.store.disk.filesystem import File, FileSystem, Lock
+from headwater.store.disk.set_aside import SET_ASIDE
 
 PID_BYTES_MAX: Final = 20
 
@@ -143,7 +144,8 @@ class DecodedFiles(ReadOnlyFiles):
         return self._in_folder(path.rpartition("/")[0]).open(path)
 
     def _in_folder(self, folder: str) -> FileSystem:
-        """The files of one folder, which has a key of its own."""
+        """The files of one folder, which has a key of its own, as has what is set aside in it."""
+        folder = folder.removesuffix(f"/{SET_ASIDE}")
         found = self._by_folder.get(folder)
         if found is None:
             context = "" if folder == self._root else folder.rpartition("/")[2]

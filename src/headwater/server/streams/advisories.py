@@ -31,6 +31,7 @@ from headwater.jetstream.advisories import (
     StreamLeaderAdvisory,
     StreamLostAdvisory,
     StreamQuorumAdvisory,
+    TailLostAdvisory,
     stream_subject,
 )
 from headwater.jetstream.api.cluster_documents import PeerInfo, peer_id
@@ -47,6 +48,7 @@ from headwater.jetstream.consumers.machine import Consumer
 from headwater.server.core.accounts import Account, Accounts
 from headwater.server.core.broker import Broker
 from headwater.server.identity import new_event_id
+from headwater.server.streams.replica_tail import LostTail
 from headwater.server.streams.routing import Source
 
 
@@ -99,6 +101,26 @@ class Advisories:
             stream_subject(event, stream_name),
             lambda heading: StreamActionAdvisory(
                 **heading._asdict(), stream=stream_name, action=word, domain=self._server.domain
+            ),
+        )
+
+    def tail_lost(self, account_name: str, stream_name: str, lost: LostTail) -> None:
+        """Advise that messages of an eventual stream are set aside."""
+        account = self._accounts.get(account_name)
+        if account is None:
+            return
+        self.publish(
+            account,
+            stream_subject("TAIL_LOST", stream_name),
+            lambda heading: TailLostAdvisory(
+                **heading._asdict(),
+                stream=stream_name,
+                server=self._server.name,
+                first_seq=lost.first_sequence,
+                last_seq=lost.last_sequence,
+                messages=lost.messages,
+                file=lost.path,
+                domain=self._server.domain,
             ),
         )
 

@@ -29,10 +29,11 @@ from headwater.raft.entry import Entry, EntryKind
 from headwater.server.streams.confirmation import Confirmation, GroupReads
 from headwater.server.streams.follower import StreamFollower, note_applied
 from headwater.server.streams.losses import tell_losses
-from headwater.server.streams.replica_tail import AheadGroups, AppliedAhead
+from headwater.server.streams.replica_tail import AheadGroups, AppliedAhead, keep_lost
 from headwater.server.streams.runner import StreamRunner
 from headwater.server.streams.runners import StreamRunners
 from headwater.store.errors import StoreError
+from headwater.store.groups.frames import GroupEntry
 from headwater.store.log.file_log import FileLog
 from headwater.store.log.message_log import MessageLog
 from headwater.store.replicas import keep_partial
@@ -45,6 +46,8 @@ ROOM_S: Final = 1.0
 # The time in which the quorum has to get the tail of a leader before another server is sent a
 # snapshot; then the group elects a leader anew, whose state is what is committed.
 TAIL_S: Final = 1.0
+# The time for which a leader has no tail because of upkeep: longer than until upkeep looks again.
+REST_S: Final = 40.0
 
 
 class LeaderReads(GroupReads, Protocol):
@@ -387,7 +390,7 @@ class StreamReplica:
             self._leased_by = config
             self.consensus.reads.grant(self.identity, has_leases(config))
             runs_ahead = has_tail(config)
-            self.consensus.ahead.run_ahead(self.identity, self._written if runs_ahead else None)
+            self.consensus.ahead.run_ahead(self.identity, self if runs_ahead else None)
             if self.quorum is not None and not self._jumps_to:
                 self._follow_tail(self.quorum)
 
@@ -418,7 +421,7 @@ class StreamReplica:
         if is_without_data and not (quorum.has_unapplied or self._ahead):
             # An entry that changes nothing here is applied when those before it are.
             self._note_applied(last.index)
-        self._written()
+        self.written()
         return self.applied_index
 
     def _note_applied(self, place: int) -> None:
@@ -458,14 +461,37 @@ class StreamReplica:
             if self.consensus is not None:
                 self.consensus.ahead.be_sure_of_sequences(self.identity)
 
-    def _written(self) -> None:
+    def written(self) -> None:
         """Apply what the log of this server has, as far as the tail may reach."""
         if self.runner is None or self.quorum is None or self.consensus is None:
             return
-        ahead = self.consensus.ahead
+        log, ahead = self.stream.log, self.consensus.ahead
+        if self._ahead and isinstance(log, FileLog) and log.take_upkeep_wanted():
+            self._rest(self.quorum.tail)
         has_quorum = ahead.has_quorum(self.identity)
         if self.quorum.place_written(ahead.vouched(self.identity), has_quorum):
             self.runner.committed()
+
+    def _rest(self, tail: Tail | None) -> None:
+        """Wait for the quorum for some time, so that the files of the stream are put in order."""
+
+        def end() -> None:
+            if tail is not None:
+                tail.is_resting = False
+
+        if tail is not None and not tail.is_resting:
+            tail.is_resting = True
+            self._runners.scheduler.call_later(REST_S, end)
+
+    def entries_lost(self, entries: list[GroupEntry]) -> None:
+        """Keep entries that are about to be cut off from the log, and tell of their messages."""
+        data = [
+            entry
+            for entry in entries
+            if entry.kind == EntryKind.DATA and entry.index > self.applied_index
+        ]
+        if (lost := keep_lost(self.stream, data)) is not None:
+            self._runners.tell_lost(self.account, self.stream.name, lost)
 
     def _keep_applied(self, place: int) -> None:
         """Note that all that is applied up to a place stays."""
@@ -490,7 +516,7 @@ class StreamReplica:
         """Have the leader wait for the quorum while a snapshot is read, and not afterwards."""
         if self.quorum is not None and self.quorum.tail is not None:
             self.quorum.tail.is_held = self.sources > 0
-            self._written()
+            self.written()
 
     def end_tail(self) -> None:
         """Have the group elect a leader anew if the quorum has not got the tail."""

@@ -5,20 +5,38 @@ to how they were after any of these entries (`headwater.store.log.redo_points`).
 """
 
 from collections import deque
-from collections.abc import Callable
 from typing import NamedTuple, Protocol, final
 
+from headwater.jetstream.codec.errors import RecordError
+from headwater.jetstream.codec.log_entries import decode_entry
+from headwater.jetstream.codec.record_codec import RecordCodec
+from headwater.jetstream.records import Published
 from headwater.jetstream.streams.stream import Stream
 from headwater.store.disk.wal import RedoPoint
+from headwater.store.errors import StoreError
+from headwater.store.groups.frames import GroupEntry
+from headwater.store.groups.lost_tails import TAIL_PREFIX, encode_tail
 from headwater.store.log.file_log import FileLog
+
+
+class AheadMachine(Protocol):
+    """The replica of an eventual stream, as its consensus knows it."""
+
+    def written(self) -> None:
+        """Apply what the log of this server has, as far as the tail may reach."""
+        ...
+
+    def entries_lost(self, entries: list[GroupEntry]) -> None:
+        """Keep entries that are about to be cut off from the log."""
+        ...
 
 
 class AheadGroups(Protocol):
     """The groups of a server whose leaders act on entries before the quorum has them."""
 
-    def run_ahead(self, identity: bytes, written: Callable[[], object] | None) -> None:
-        """Have leaders of a group act on entries that this server has written, and `written` called
-        then; None for leaders that wait for the quorum."""
+    def run_ahead(self, identity: bytes, machine: AheadMachine | None) -> None:
+        """Have leaders of a group act on entries that this server has written; None for leaders
+        that wait for the quorum."""
         ...
 
     def be_sure_of_sequences(self, identity: bytes) -> None:
@@ -93,3 +111,50 @@ class AppliedAhead:
     def clear(self) -> None:
         """Forget all of them: they are taken back."""
         self._places.clear()
+
+
+class LostTail(NamedTuple):
+    """Messages that a stream does not have any more: their sequences and number, and the file that
+    has them; an empty path if there is none, and the reason."""
+
+    first_sequence: int
+    last_sequence: int
+    messages: int
+    path: str
+    fault: str
+
+    @property
+    def text(self) -> str:
+        """The loss in words."""
+        kept = f"they are kept in {self.path}" if self.path else f"they are gone: {self.fault}"
+        return (
+            f"{self.messages} messages with the sequences {self.first_sequence} to "
+            f"{self.last_sequence}, which an eventual leader may have acknowledged, are not in the "
+            f"log of its successor; {kept}"
+        )
+
+
+def keep_lost(stream: Stream, entries: list[GroupEntry]) -> LostTail | None:
+    """Set entries with messages aside, before they are cut off from the log. Returns None if no
+    message is among them."""
+    codec = RecordCodec(stream.log.record_seed)
+    published: list[Published] = []
+    for entry in entries:
+        try:
+            records = decode_entry(codec, entry.data)
+        except RecordError:
+            # The file has its bytes.
+            continue
+        published += [record for record in records if isinstance(record, Published)]
+    if not published:
+        return None
+    path, fault = "", "the stream is in memory"
+    if isinstance(stream.log, FileLog):
+        try:
+            data = encode_tail(stream.log.record_seed, entries)
+            path = stream.log.set_aside(f"{TAIL_PREFIX}{entries[0].index}", data)
+        except StoreError as error:
+            fault = str(error)
+    count = sum(len(record.batch.subjects) for record in published)
+    first, last = published[0].first_sequence, published[-1].last_sequence
+    return LostTail(first, last, count, path, fault)

@@ -35,6 +35,7 @@ from headwater.server.streams.consumer_runner import DUE_MAX, TIMER_S_MIN, Consu
 from headwater.server.streams.due_times import DueTimes
 from headwater.server.streams.election_listener import ElectionListener, NoElections
 from headwater.server.streams.follower import StreamFollower
+from headwater.server.streams.replica_tail import LostTail
 from headwater.server.streams.runner import StreamRunner
 from headwater.server.streams.storage.disk_watch import DiskWatch
 from headwater.store.errors import StoreError
@@ -239,6 +240,11 @@ class StreamRunners:
             runner.give_up()
         if self.groups is not None and self._store.groups.offline:
             self.groups.failed()
+
+    def tell_lost(self, account_name: str, stream_name: str, lost: LostTail) -> None:
+        """Log and advise that the messages of a tail are not in their stream any more."""
+        self._log.error(f"Stream '{account_name} > {stream_name}': {lost.text}")
+        self.advisories.tail_lost(account_name, stream_name, lost)
 
     def disk_is_full(self, reason: str, since_ns: int) -> None:
         """Log and advise that messages are refused from now on."""

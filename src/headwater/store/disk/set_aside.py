@@ -11,8 +11,9 @@ from headwater.store.disk.filesystem import FileSystem
 SET_ASIDE: Final = "set-aside"
 
 
-def set_aside(files: FileSystem, folder: str, name: str, data: bytes) -> None:
-    """Keep bytes that could not be understood, durably, before they go from where they are."""
+def set_aside(files: FileSystem, folder: str, name: str, data: bytes) -> str:
+    """Keep bytes that could not be understood, durably, before they go from where they are. Returns
+    the path of their file."""
     path = _place_aside(files, folder, name)
     file = files.create(path)
     try:
@@ -24,6 +25,7 @@ def set_aside(files: FileSystem, folder: str, name: str, data: bytes) -> None:
     finally:
         file.close()
     files.sync_folder(f"{folder}/{SET_ASIDE}")
+    return path
 
 
 def set_aside_file(files: FileSystem, folder: str, name: str) -> None:

@@ -102,7 +102,7 @@ class Checkpoints:
         except OSError as error:
             self._index.end_snapshot(snapshot)
             raise StoreError(f"{self._folder.path}: no checkpoint is written: {error}") from error
-        if self._durability.has_entries and not self._durability.redo.is_current:
+        if self._durability.has_entries and not self._durability.redo.may_begin_upkeep():
             # Amid an entry: a part of it would be in the checkpoint.
             snapshot.is_spoilt = True
         return self._writing

@@ -138,6 +138,6 @@ class Compactions:
         stay too."""
         if not self._durability.has_entries:
             return False
-        if not self._durability.redo.is_current:
+        if not self._durability.redo.may_begin_upkeep():
             return True
         return done.segment_first >= self._durability.redo.applied.segment_first

@@ -62,6 +62,7 @@ from headwater.store.disk.journal import (
 from headwater.store.disk.mark import SequenceMark
 from headwater.store.disk.room import Room
 from headwater.store.disk.segment import READ_BYTES, START_BYTES, SegmentFile
+from headwater.store.disk.set_aside import set_aside
 from headwater.store.disk.wal import RedoPoint
 from headwater.store.errors import StoreError
 from headwater.store.index.log_index import LogIndex
@@ -302,6 +303,22 @@ class FileLog(MessageLog):
         """Note that the entries up to that of a point stay. Until the files have no effects of
         others, they are only appended to."""
         self.durability.mark_behind(point)
+
+    def take_upkeep_wanted(self) -> bool:
+        """Whether upkeep has waited, since the last call, for a moment in which the files have the
+        effects of no entry that may be taken back."""
+        redo = self.durability.redo
+        is_awaited, redo.is_awaited = redo.is_awaited, False
+        return is_awaited
+
+    def set_aside(self, name: str, data: bytes) -> str:
+        """Keep bytes beside the files of the log, durably. Returns the path of their file, which
+        begins with a name. Raises StoreError."""
+        place = self._folder
+        try:
+            return set_aside(place.files, place.path, name, data)
+        except OSError as error:
+            raise StoreError(f"{place.path}: nothing is set aside: {error}") from error
 
     def queue_journal(self) -> None:
         """From now on keep entries of the journal in memory until `write_journal`."""
@@ -638,10 +655,9 @@ class FileLog(MessageLog):
         A log that has entries in the write-ahead file does not remove them while it applies one:
         after a crash the entry would not find them. Raises StoreError.
         """
-        redo = self.durability.redo
-        is_amid_entry = self.durability.has_entries and not redo.is_current
-        is_amid_change = self.is_held or self.is_deleting or is_amid_entry
-        if self.emptied.are_possible and not self.offline and not is_amid_change:
+        if not self.emptied.are_possible or self.offline or self.is_held or self.is_deleting:
+            return
+        if not self.durability.has_entries or self.durability.redo.may_begin_upkeep():
             self.emptied.remove_some()
 
     # --- reading -------------------------------------------------------------------------------

@@ -97,7 +97,7 @@ class JournalRewrites:
         """
         journal, durability, availability = self._journal, self._durability, self._availability
         # Amid an entry the successor would hold a part of it, which is then not cut off.
-        is_amid_entry = durability.has_entries and not durability.redo.is_current
+        is_amid_entry = durability.has_entries and not durability.redo.may_begin_upkeep()
         if availability.offline or not done.is_of(journal.file) or is_amid_entry:
             self.abandon(done)
             availability.check_online()

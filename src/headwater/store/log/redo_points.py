@@ -35,6 +35,7 @@ class RedoPoints:
         "_unconfirmed",
         "applied",
         "counting",
+        "is_awaited",
         "named",
     )
 
@@ -50,6 +51,8 @@ class RedoPoints:
         # numbers and entries.
         self._durable_entry = 0
         self._unconfirmed: deque[tuple[int, int]] = deque()
+        # Whether upkeep waits for a moment in which the files are as after an entry that stays.
+        self.is_awaited = False
         # The number of times that the entries of the log have begun to count from another place.
         self.counting = 0
 
@@ -62,6 +65,11 @@ class RedoPoints:
     def is_current(self) -> bool:
         """Whether the files are as after the last entry that was applied: not amid the next."""
         return self.applied == self.files_after(self.applied.entry)
+
+    def may_begin_upkeep(self) -> bool:
+        """Whether the files are as after an entry that stays; otherwise upkeep waits for that."""
+        self.is_awaited |= not self.is_current
+        return self.is_current
 
     def mark_applied(self, entry: int) -> None:
         """Note that the files hold the effects of all entries up to this one, and of no other."""

@@ -1,6 +1,6 @@
 """Eventual streams: the leader answers by its own log, and what is lost is its tail alone."""
 
-from typing import Any
+import json
 
 import pytest
 from msgspec.structs import replace
@@ -8,73 +8,13 @@ from msgspec.structs import replace
 from headwater.jetstream.config.stream_config import WriteConsistency
 from headwater.jetstream.proposal import Proposal
 from headwater.jetstream.records import Configured
-from headwater.jetstream.tail import Tail
 from headwater.raft.log import RaftLog
 from headwater.server.cluster.consensus import compaction
-from headwater.server.streams.replica import StreamReplica
+from headwater.server.streams.replica import REST_S, StreamReplica
+from headwater.store.log.file_log import FileLog
 from tests.kit.consumer_world import ack_line, frames_in
+from tests.kit.eventual_world import TAIL, EventualWorld, acked
 from tests.kit.quorum_world import TIMEOUT_MS, UNKNOWN, QuorumWorld
-from tests.kit.stored_world import streaming
-
-TAIL = 50
-
-
-def acked(sequence: int) -> dict[str, Any]:
-    return {"stream": "S", "seq": sequence}
-
-
-class EventualWorld(QuorumWorld):
-    """An eventual stream `S` with one message, whose leaders may be `TAIL` messages ahead."""
-
-    def __init__(self, tail: int = TAIL, **config: Any) -> None:
-        self._tail = tail
-        super().__init__(write_consistency="eventual", **config)
-        self.say("first")
-        self.pass_ms(50)
-        assert self.told() == [acked(1)]
-
-    def start(self, name: str, *rest: Any, **settings: Any) -> Any:
-        settings["jetstream"] = streaming(
-            max_file_bytes=1 << 28, max_memory_bytes=1 << 28, eventual_max_tail=self._tail
-        )
-        return super().start(name, *rest, **settings)
-
-    def hear(self, *names: str) -> None:
-        """Have clients of servers publish a message each, and wait until all is quiet."""
-        for name in names:
-            self.publish(name, "s.b")
-        self.quiet(1.0)
-
-    @property
-    def new_leader(self) -> str:
-        (name,) = [each for each in self.others if self.replica(each).is_leading]
-        return name
-
-    def dump(self, name: str) -> dict[str, object]:
-        return self.replica(name).stream.dump(self.nodes[name].environment.clock.wall_ns())
-
-    def check_equal(self) -> None:
-        """All replicas are the same, to the last byte of their state."""
-        first, *others = (self.dump(name) for name in self.nodes)
-        for other in others:
-            assert other == first
-
-    def consumer(self, **config: Any) -> None:
-        body = {
-            "stream_name": "S",
-            "config": {"durable_name": "C", "ack_policy": "explicit", **config},
-        }
-        reply = self.call(self.leader, "CONSUMER.CREATE.S.C", body)
-        assert "error" not in reply, reply
-
-    def lose_tail(self, count: int = 3) -> None:
-        """Have a tail, cut off from the others, and another leader."""
-        self.part()
-        for number in range(count):
-            self.say(f"lost {number}")
-        self.pass_ms(50)
-        assert self.told() == [acked(2 + number) for number in range(count)]
-        self.quiet()
 
 
 @pytest.fixture
@@ -215,6 +155,35 @@ def test_a_stream_in_memory_is_filled_again() -> None:
     world.hear(world.new_leader)
     for name in world.nodes:
         assert [each for each, _ in world.stored(name)] == [1, 2 + TAIL, 3 + TAIL]
+
+
+def test_a_lost_tail_is_set_aside_and_told(world: EventualWorld) -> None:
+    listener = world.listener(world.leader, "$JS.EVENT.ADVISORY.STREAM.TAIL_LOST.S")
+    world.lose_tail(3)
+    world.join()
+    assert world.tails(world.leader) == [b"lost 0", b"lost 1", b"lost 2"]
+    (frame,) = frames_in(listener.take())
+    told = json.loads(frame.payload)
+    assert (told["first_seq"], told["last_seq"], told["messages"]) == (2, 4, 3)
+    assert "/set-aside/tail-" in told["file"]
+    for name in world.others:
+        assert world.tails(name) == []
+
+
+def test_the_tail_of_a_leader_that_was_killed_is_set_aside() -> None:
+    world = EventualWorld()
+    world.part()
+    world.say("lost")
+    world.pass_ms(50)
+    old = world.leader
+    world.crash(old, is_power_lost=False)
+    world.quiet()
+    world.start_server(old)
+    for name in world.nodes:
+        if name != old:
+            world.heal(old, name)
+    world.quiet()
+    assert world.tails(old) == [b"lost"]
 
 
 @pytest.mark.parametrize("is_power_lost", [False, True], ids=["killed", "power"])
@@ -377,39 +346,33 @@ def test_a_follower_far_behind_gets_the_tail_of_a_leader_without_a_quorum(
         assert (kept["seq"], b"kept") in world.stored(name)
 
 
-def without_jump(patch: pytest.MonkeyPatch) -> None:
-    """A new leader gives out what the one before may have given out."""
-    patch.setattr(StreamReplica, "_jump", lambda replica, runner: None)
-
-
-def without_limit(patch: pytest.MonkeyPatch) -> None:
-    """The tail has no end."""
-    take = Tail.take
-
-    def take_all(self: Tail, *args: Any) -> bool:
-        self.limits = self.limits._replace(messages=1 << 60, byte_count=1 << 60)
-        return take(self, *args)
-
-    patch.setattr(Tail, "take", take_all)
-
-
-def test_without_the_jump_a_sequence_is_given_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    without_jump(monkeypatch)
-    with pytest.raises(AssertionError):
-        test_no_sequence_is_given_twice(EventualWorld())
-
-
-def test_without_the_limit_a_tail_reaches_behind_the_jump(monkeypatch: pytest.MonkeyPatch) -> None:
-    without_limit(monkeypatch)
-    world = EventualWorld(tail=3)
-    world.lose_tail(5)
-    world.hear(world.new_leader)
-    assert world.stored(world.new_leader)[-1][0] in (4, 5, 6)
-
-
 def test_without_an_election_a_follower_far_behind_gets_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(StreamReplica, "end_tail", lambda replica: None)
     with pytest.raises(AssertionError):
         test_a_follower_far_behind_gets_the_tail_of_a_leader_without_a_quorum(monkeypatch)
+
+
+def test_a_leader_waits_for_the_quorum_while_its_files_are_put_in_order(
+    world: EventualWorld,
+) -> None:
+    log = world.stream.log
+    assert isinstance(log, FileLog)
+    world.stall()
+    world.say("ahead")
+    world.pass_ms(20)
+    assert world.told() == [acked(2)]
+    log.emptied.are_possible = True
+    log.drop_empty_segments()
+    world.say("waits")
+    world.pass_ms(20)
+    assert world.told() == []
+    world.flow()
+    world.pass_ms(100)
+    assert world.told() == [acked(3)]
+    world.quiet(REST_S)
+    world.stall()
+    world.say("ahead again")
+    world.pass_ms(20)
+    assert world.told() == [acked(4)]

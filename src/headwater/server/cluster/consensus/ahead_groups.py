@@ -6,39 +6,60 @@ written (`vouched`). The core has the rules by which a successor learns of it
 """
 
 from collections.abc import Callable
-from typing import final
+from typing import Protocol, final
 
 from headwater.base.clock import Clock
 from headwater.server.cluster.consensus.groups import Groups, Portion
+from headwater.store.errors import StoreError
+from headwater.store.groups.frames import GroupEntry
+from headwater.store.groups.group_log import GroupLog
+from headwater.store.groups.group_logs import GroupLogs
+
+# Entries that are cut off are read so many bytes at a time.
+_READ_BYTES_MAX = 64 * 1024 * 1024
+
+
+class AheadMachine(Protocol):
+    """The state machine of a group that runs ahead."""
+
+    def written(self) -> None:
+        """Act on what the log of this server has."""
+        ...
+
+    def entries_lost(self, entries: list[GroupEntry]) -> None:
+        """Note entries that are about to be cut off from the log."""
+        ...
 
 
 @final
 class AheadGroups:
     """The groups of a server that run ahead of their quorums."""
 
-    __slots__ = ("_clock", "_groups", "_plan_turn", "_written")
+    __slots__ = ("_clock", "_groups", "_logs", "_machines", "_plan_turn")
 
-    def __init__(self, groups: Groups, clock: Clock, plan_turn: Callable[[], object]) -> None:
+    def __init__(
+        self, groups: Groups, logs: GroupLogs, clock: Clock, plan_turn: Callable[[], object]
+    ) -> None:
         self._groups = groups
+        self._logs = logs
         self._clock = clock
         self._plan_turn = plan_turn
-        # The functions to be called when entries of a group are written.
-        self._written: dict[bytes, Callable[[], object]] = {}
+        self._machines: dict[bytes, AheadMachine] = {}
 
-    def run_ahead(self, identity: bytes, written: Callable[[], object] | None) -> None:
-        """Have leaders of a group act on entries that this server has written, and `written` called
-        then; None for leaders that wait for the quorum."""
-        if written is None:
-            self._written.pop(identity, None)
+    def run_ahead(self, identity: bytes, machine: AheadMachine | None) -> None:
+        """Have leaders of a group act on entries that this server has written; None for leaders
+        that wait for the quorum."""
+        if machine is None:
+            self._machines.pop(identity, None)
         else:
-            self._written[identity] = written
+            self._machines[identity] = machine
         self.joined(identity)
 
     def joined(self, identity: bytes) -> None:
         """Have a group that this server has joined again run ahead as before."""
         node = self._groups.node(identity)
         if node is not None:
-            node.run_ahead(identity in self._written)
+            node.run_ahead(identity in self._machines)
 
     def be_sure_of_sequences(self, identity: bytes) -> None:
         """Note that the leader of a group has passed over all sequences that leaders before it may
@@ -76,5 +97,32 @@ class AheadGroups:
     def written(self, portion: Portion) -> None:
         """Note that the writes of a portion are done."""
         for identity, ready in portion.writes:
-            if ready.entries and (written := self._written.get(identity)) is not None:
-                written()
+            if ready.entries and (machine := self._machines.get(identity)) is not None:
+                machine.written()
+
+    def save(self, portion: Portion) -> None:
+        """Note that the writes of a portion are about to be done: those that replace entries cut
+        off what a leader before may have acted on."""
+        for identity, ready in portion.writes:
+            machine = self._machines.get(identity)
+            if machine is None or identity not in self._logs:
+                continue
+            log = self._logs[identity]
+            first = ready.entries[0].index if ready.entries else log.last_index + 1
+            if ready.snapshot is not None:
+                first = log.state.commit + 1
+            first = max(first, log.snapshot.index + 1)
+            if first <= log.last_index and (lost := _entries_from(log, first)):
+                machine.entries_lost(lost)
+
+
+def _entries_from(log: GroupLog, first: int) -> list[GroupEntry]:
+    """The entries of a log from one on; those that cannot be read are left out."""
+    found: list[GroupEntry] = []
+    while first <= log.last_index:
+        try:
+            found += log.entries(first, log.last_index, _READ_BYTES_MAX)
+        except StoreError:
+            break
+        first = found[-1].index + 1
+    return found

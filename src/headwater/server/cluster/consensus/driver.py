@@ -166,7 +166,7 @@ class ConsensusDriver:
         self._raft = raft
         self._groups = Groups(name, liveness)
         self.reads = LeaderReads(self._groups, clock, reads or ReadSettings(), self._plan_turn)
-        self.ahead = AheadGroups(self._groups, clock, self._plan_turn)
+        self.ahead = AheadGroups(self._groups, logs, clock, self._plan_turn)
         self._catch_up = CatchUp(
             name, links, self._groups, self._machines, scheduler, log, self._plan_turn, catch_up_max
         )
@@ -699,6 +699,7 @@ class ConsensusDriver:
             for identity, ready in portion.writes
             if ready.snapshot is None or self._install(identity, ready.snapshot.index)
         ]
+        self.ahead.save(portion)
         self._writes.save(portion)
         for identity, entries in portion.committed:
             self._apply(identity, entries)

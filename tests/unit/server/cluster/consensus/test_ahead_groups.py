@@ -4,6 +4,10 @@ from headwater.base.clock import NS_PER_S
 from headwater.server.cluster.consensus.ahead_groups import AheadGroups
 from headwater.server.cluster.consensus.groups import Groups
 from headwater.server.cluster.consensus.liveness import LivenessSettings
+from headwater.store.groups.frames import GroupEntry
+from headwater.store.store import open_store
+from headwater.testing.disk import SimDisk
+from headwater.testing.entropy import SeededEntropy, labelled_rng
 from tests.kit.raft_member import Member
 from tests.kit.world import ManualClock
 
@@ -12,12 +16,27 @@ GROUP = b"g" * 16
 
 def groups() -> tuple[Groups, AheadGroups]:
     found = Groups("a", LivenessSettings())
-    return found, AheadGroups(found, ManualClock(), lambda: None)
+    disk = SimDisk()
+    store = open_store(disk, "/data", SeededEntropy(labelled_rng(1, "store")), disk.boot_id)
+    return found, AheadGroups(found, store.groups, ManualClock(), lambda: None)
+
+
+class Machine:
+    """A machine that notes what it is told."""
+
+    def __init__(self) -> None:
+        self.lost: list[GroupEntry] = []
+
+    def written(self) -> None:
+        """Do nothing."""
+
+    def entries_lost(self, entries: list[GroupEntry]) -> None:
+        self.lost += entries
 
 
 def test_a_group_runs_ahead_when_it_is_joined_later() -> None:
     found, ahead = groups()
-    ahead.run_ahead(GROUP, lambda: None)
+    ahead.run_ahead(GROUP, Machine())
     member = Member()
     found.add(GROUP, member.node, NS_PER_S)
     ahead.joined(GROUP)
