@@ -705,6 +705,8 @@ class StreamRunner:
         if self._deciding is not None:
             self._deciding[1].give_up()
             self._deciding = None
+            # Entries that were committed meanwhile have waited for the decision.
+            self._advance()
         while self._group.is_applying:
             self._group.apply_more()
         self._answer_deposed()

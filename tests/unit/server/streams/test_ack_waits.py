@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from headwater.base.sliced import Sliced, Work
+from headwater.server.streams.requests import Request, refuse_nothing
 from tests.kit.consumer_world import ack_line
 from tests.kit.quorum_world import NOT_AVAILABLE, TIMEOUT_MS, UNKNOWN, QuorumWorld
 
@@ -272,3 +274,23 @@ def test_counters_go_on_without_what_was_withdrawn() -> None:
     world.say("", Nats_Incr="100")
     world.pass_ms(500)
     assert world.told() == [{"stream": "S", "seq": 2, "val": "101"}]
+
+
+def test_a_leader_that_is_deposed_amid_a_decision_has_what_was_committed_meanwhile() -> None:
+    def endless() -> Work[None]:
+        while True:
+            yield 1 << 30
+
+    world = QuorumWorld(timeout_ms=60_000)
+    world.stall()
+    world.say("x")
+    world.pass_ms(20)
+    runner = world.replica(world.leader).runner
+    assert runner is not None
+    runner._deciding = (Request(endless, refuse_nothing), Sliced(endless()))
+    world.flow()
+    world.part()
+    world.quiet()
+    world.join()
+    for name in world.nodes:
+        assert world.stored(name) == [(1, b"x")]
