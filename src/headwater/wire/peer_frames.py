@@ -28,11 +28,12 @@ allocated for a count before the bytes for it are there.
 
 from collections.abc import Sequence
 from enum import IntEnum
-from itertools import accumulate, pairwise
+from itertools import accumulate, groupby, pairwise
 from struct import Struct
 from typing import Final, NamedTuple, final
 
 from headwater.base.checksums import crc32
+from headwater.base.columns import MessageColumns
 from headwater.base.errors import PeerError
 from headwater.wire.batch import NO_HEADERS
 
@@ -217,12 +218,15 @@ class _Reader:
             raise MalformedFrame(f"a row has {len(words)} words instead of {count}")
         return words
 
-    def targets(self, message_count: int) -> dict[int, bytes]:
+    def targets(self, message_count: int) -> list[bytes]:
         runs = self.count()
-        begins = self.integers(runs)
-        if any(begin >= end for begin, end in pairwise((*begins, message_count))):
+        ends = (*self.integers(runs), message_count)
+        if any(begin >= end for begin, end in pairwise(ends)):
             raise MalformedFrame("the runs of a frame are not in order")
-        return dict(zip(begins, self.row(runs), strict=True))
+        found = [b""] * ends[0]
+        for target, (begin, end) in zip(self.row(runs), pairwise(ends), strict=True):
+            found += [target] * (end - begin)
+        return found
 
     def rest(self) -> bytes:
         return self._body[self._position :]
@@ -250,19 +254,13 @@ def _row(words: Sequence[bytes]) -> tuple[bytes, bytes]:
 
 
 @final
-class PeerMessages:
-    """Messages of one account on their way to a peer, as parallel lists."""
+class PeerMessages(MessageColumns):
+    """Messages of one account on their way to a peer."""
 
-    __slots__ = (
-        "_target",
-        "header_sizes",
-        "payloads",
-        "queues",
-        "replies",
-        "size",
-        "subjects",
-        "targets",
-    )
+    __slots__ = ("header_sizes", "queues", "replies", "size", "targets")
+
+    COLUMNS = ("subjects", "replies", "header_sizes", "payloads", "queues", "targets")
+    SHARED = ("size",)
 
     def __init__(self) -> None:
         self.subjects: list[bytes] = []
@@ -270,17 +268,13 @@ class PeerMessages:
         # The bytes of a payload that are its header block; -1 without a header block.
         self.header_sizes: list[int] = []
         self.payloads: list[bytes] = []
-        # The queue groups that the peer serves, by the position of the message.
-        self.queues: dict[int, list[bytes]] = {}
-        # The subjects whose subscribers get the messages, by the position from which on they do;
-        # empty for the subject of each message.
-        self.targets: dict[int, bytes] = {}
-        self._target = b""
-        # The bytes of all payloads.
+        # The queue groups that the peer serves; no column if there are none.
+        self.queues: list[Sequence[bytes]] = []
+        # The subject whose subscribers get a message, if it is another one than that of the
+        # message; no column if there are none.
+        self.targets: list[bytes] = []
+        # The bytes of all payloads of the frame.
         self.size = 0
-
-    def __len__(self) -> int:
-        return len(self.subjects)
 
     def add(
         self,
@@ -288,14 +282,17 @@ class PeerMessages:
         reply: bytes | None,
         header_size: int,
         payload: bytes,
-        queues: list[bytes] | None = None,
+        queues: Sequence[bytes] = (),
         target: bytes = b"",
     ) -> None:
         """Add a message."""
-        if queues:
-            self.queues[len(self.subjects)] = queues
-        if target != self._target:
-            self._target = self.targets[len(self.subjects)] = target
+        count = len(self.payloads)
+        if queues or self.queues:
+            self.queues += [()] * (count - len(self.queues))
+            self.queues.append(queues)
+        if target or self.targets:
+            self.targets += [b""] * (count - len(self.targets))
+            self.targets.append(target)
         self.subjects.append(subject)
         self.replies.append(reply)
         self.header_sizes.append(header_size)
@@ -311,27 +308,27 @@ class PeerMessages:
         target: bytes = b"",
     ) -> None:
         """Add messages that go to no queue group."""
-        if target != self._target:
-            self._target = self.targets[len(self.subjects)] = target
+        count, added = len(self.payloads), len(payloads)
+        if self.queues:
+            self.queues += [()] * added
+        if target or self.targets:
+            self.targets += [b""] * (count - len(self.targets))
+            self.targets += [target] * added
         self.subjects += subjects
         self.replies += replies
         self.header_sizes += header_sizes
         self.payloads += payloads
         self.size += sum(map(len, payloads))
 
-    def part(self, begin: int, end: int) -> "PeerMessages":
-        """The messages from one position to another, without their targets."""
-        part = PeerMessages()
-        part.subjects, part.replies = self.subjects[begin:end], self.replies[begin:end]
-        part.header_sizes = self.header_sizes[begin:end]
-        part.payloads = self.payloads[begin:end]
-        if self.queues:
-            part.queues = {
-                position - begin: self.queues[position]
-                for position in range(begin, end)
-                if position in self.queues
-            }
-        return part
+    def runs(self) -> list[tuple[int, bytes]]:
+        """The positions from which on another target counts, and the target."""
+        found: list[tuple[int, bytes]] = []
+        position = 0
+        for target, run in groupby(self.targets):
+            if target or position:
+                found.append((position, target))
+            position += len([*run])
+        return found
 
     def parted(self) -> tuple[list[bytes], list[bytes]]:
         """The header blocks, empty for a message without one, and the payloads behind them."""
@@ -358,13 +355,13 @@ def encode_messages(account: str, messages: PeerMessages) -> bytes:
         parts += _row([reply or b"" for reply in messages.replies])
     if messages.queues:
         flags |= _HAS_QUEUES
-        queues = messages.queues
-        parts += _row([_TAB.join(queues.get(each, ())) for each in range(count)])
-    if messages.targets:
+        parts += _row([_TAB.join(queues) for queues in messages.queues])
+    runs = messages.runs()
+    if runs:
         flags |= _HAS_TARGETS
-        runs = len(messages.targets)
-        parts += (_COUNT.pack(runs), _integers(runs).pack(*messages.targets))
-        parts += _row([*messages.targets.values()])
+        begins, targets = zip(*runs, strict=True)
+        parts += (_COUNT.pack(len(begins)), _integers(len(begins)).pack(*begins))
+        parts += _row(targets)
     parts += messages.payloads
     parts[1] = _FLAGS.pack(count, flags)
     # One checksum over the joined body: a call for each payload would take longer than the copy.
@@ -392,9 +389,7 @@ def decode_messages(body: bytes) -> tuple[str, PeerMessages]:
     else:
         messages.replies = [None] * count
     if flags & _HAS_QUEUES:
-        messages.queues = {
-            position: word.split(_TAB) for position, word in enumerate(reader.row(count)) if word
-        }
+        messages.queues = [word.split(_TAB) if word else () for word in reader.row(count)]
     if flags & _HAS_TARGETS:
         messages.targets = reader.targets(count)
     payloads = reader.rest()

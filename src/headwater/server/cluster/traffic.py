@@ -12,7 +12,7 @@ Must not know: sockets, handshakes, and which servers there are.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import groupby, pairwise
+from itertools import groupby
 from typing import Final, final
 
 from headwater.base.entropy import Entropy
@@ -259,7 +259,8 @@ class Traffic:
     def receive_messages(self, peer: Peer, body: bytes) -> PeerMessages:
         """Deliver the messages of a MESSAGES frame here. Raises MalformedFrame."""
         name, messages = decode_messages(body)
-        words = [*messages.subjects, *filter(None, messages.replies), *messages.targets.values()]
+        targets = [target for _, target in messages.runs()]
+        words = [*messages.subjects, *filter(None, messages.replies), *targets]
         if words and not self._broker.door.lets_all_pass(words):
             # Clients would read the bytes behind a line end as a frame that nobody sent.
             raise MalformedFrame("a subject with a line end")
@@ -271,7 +272,7 @@ class Traffic:
         return messages
 
     def _deliver(self, account: Account, messages: PeerMessages, line: bytes) -> None:
-        if messages.targets:
+        if any(messages.targets):
             self._deliver_to_targets(account, messages, line)
         elif not self._deliver_alike(account, messages):
             self._deliver_by_route(account, messages, line)
@@ -283,7 +284,7 @@ class Traffic:
         """
         broker = self._broker
         if (
-            messages.queues
+            any(messages.queues)
             or any(messages.replies)
             or max(messages.header_sizes) > NO_HEADERS
             or broker.crowds.lines
@@ -309,20 +310,15 @@ class Traffic:
                 self._deliver_each(account, messages, range(begin, end), route, line)
             else:
                 incoming = self._broker.turn.open_inlet(inlet, None)
-                incoming.add_all(
-                    messages.subjects[begin:end],
-                    messages.replies[begin:end],
-                    messages.header_sizes[begin:end],
-                    messages.payloads[begin:end],
-                )
+                part = messages.part(begin, end)
+                incoming.add_all(part.subjects, part.replies, part.header_sizes, part.payloads)
             begin = end
 
     def _deliver_to_targets(self, account: Account, messages: PeerMessages, line: bytes) -> None:
         """Deliver messages of streams, run by run, to subscriptions to the target of each run."""
-        begins = [*messages.targets, len(messages)]
-        if begins[0]:
-            self._deliver(account, messages.part(0, begins[0]), line)
-        for target, (begin, end) in zip(messages.targets.values(), pairwise(begins), strict=True):
+        end = 0
+        for target, run in groupby(messages.targets):
+            begin, end = end, end + len([*run])
             part = messages.part(begin, end)
             if not target:
                 self._deliver(account, part, line)
@@ -362,7 +358,7 @@ class Traffic:
         """Deliver messages of one route one by one, with every check."""
         is_system = account is self._accounts.system
         for position in positions:
-            queues = messages.queues.get(position, ())
+            queues = messages.queues[position] if messages.queues else ()
             subject, reply = messages.subjects[position], messages.replies[position]
             header_size, payload = messages.header_sizes[position], messages.payloads[position]
             size = frames.size_tokens(header_size, len(payload))
