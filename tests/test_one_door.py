@@ -77,8 +77,8 @@ STREAM_SET: Final = Holder(
     frozenset({"apply", "applying", "show_plain", "open", "close", "run"}),
 )
 CATALOGUE: Final = Holder(
-    frozenset({"_store", "store"}),
-    frozenset({"write_entries", "write_deletions", "make_stream", "remove_stream"}),
+    frozenset({"_store", "store", "_commit", "catalogue_commit"}),
+    frozenset({"add", "withdraw", "write", "make_stream", "remove_stream"}),
 )
 
 
@@ -370,7 +370,9 @@ OTHERS: Final = {
     },
     CATALOGUE: {
         # The log behind the committer of the set.
-        "server/streams/storage/stream_set_log.py": "StreamSetLog.sync",
+        "server/streams/storage/stream_set_log.py": (
+            "StreamSetLog.add_entry StreamSetLog.withdraw_entries"
+        ),
         # A log that a restore has not filled to its end is no stream.
         "server/streams/storage/recovery.py": "recover_stream",
     },

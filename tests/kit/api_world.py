@@ -25,6 +25,7 @@ from headwater.jetstream.config.stream_config import (
     with_required_level,
 )
 from headwater.jetstream.errors import ApiError
+from headwater.jetstream.meta.coming_streams import ComingStreams
 from headwater.jetstream.server_room import ServerRoom, Usage
 from headwater.jetstream.streams.publishing.batch_limits import BatchLimits, BatchRoom
 from headwater.jetstream.streams.stream import Stream
@@ -131,8 +132,16 @@ class ApiWorld:
         self._drawn += 1
         return f"drawn{self._drawn:03}"
 
+    @property
+    def coming(self) -> ComingStreams:
+        return ComingStreams()
+
     def check_reservation(
-        self, account: JetStreamAccount, config: StreamConfig, old: StreamConfig | None
+        self,
+        account: JetStreamAccount,
+        config: StreamConfig,
+        old: StreamConfig | None,
+        coming: ComingStreams,
     ) -> None:
         """Nothing is reserved."""
 

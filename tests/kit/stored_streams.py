@@ -14,7 +14,7 @@ class StoredStreams:
     def __init__(self, files: StreamStore) -> None:
         self.files = files
         self.logs: dict[str, MessageLog] = {}
-        self.set = StreamSetRunner(files.set_log, self)
+        self.set = StreamSetRunner(files.set_log, self, lambda: None)
 
     def create(self, account: str, config: StreamConfig, now_ns: int) -> MessageLog:
         """Create a stream as a request does."""
@@ -27,6 +27,7 @@ class StoredStreams:
     def propose(self, proposal: Proposal[StreamSetRecord], name: str) -> MessageLog:
         """Put a creation through the group of the set."""
         self.set.propose(proposal)
+        self.set.commit()
         return self.logs[name]
 
     # --- the effects of the set ----------------------------------------------------------------

@@ -6,13 +6,17 @@ from typing import Any, Final
 
 from headwater.jetstream import error_codes
 from headwater.server.configuration.options import Options
+from headwater.server.streams.host import StreamHost
 from headwater.testing.disk import SimDisk
 from tests.kit.stored_world import StoredWorld, streaming
+from tests.kit.world import Peer
 
 AHEAD: Final = "*/ahead-*"
 JOURNAL: Final = "*/%24G%2FS/journal*"
 SEGMENT: Final = "*/%24G%2FS/segment*"
 STORE_FAILED: Final = error_codes.STREAM_STORE_FAILED.err_code
+# The calls that change the set of streams.
+SET_CALLS: Final = ("STREAM.CREATE", "STREAM.DELETE")
 _REPLY: Final = re.compile(rb"MSG inbox\.(\d+) 9 (\d+)\r\n")
 
 
@@ -28,13 +32,17 @@ class StreamWorld(StoredWorld):
 
     def push(self, subject: str, body: bytes = b"", **headers: str) -> int:
         """Publish with a reply subject, in a turn that goes on; in names `_` stands for `-`."""
+        return self.push_from(self.caller, subject, body, **headers)
+
+    def push_from(self, sender: Peer, subject: str, body: bytes = b"", **headers: str) -> int:
+        """Have another client publish; the answer is among all answers."""
         self._asked += 1
         lines = "".join(f"{name.replace('_', '-')}: {said}\r\n" for name, said in headers.items())
         block = f"NATS/1.0\r\n{lines}\r\n".encode() if headers else b""
         sizes = f"{len(block)} {len(block + body)}" if headers else f"{len(body)}"
         verb = "HPUB" if headers else "PUB"
         line = f"{verb} {subject} inbox.{self._asked} {sizes}\r\n"
-        self.caller.push(line.encode() + block + body + b"\r\n")
+        sender.push(line.encode() + block + body + b"\r\n")
         return self._asked
 
     def publish(self, subject: str, body: bytes = b"x", **headers: str) -> int:
@@ -43,9 +51,25 @@ class StreamWorld(StoredWorld):
         self.settle()
         return number
 
-    def call(self, operation: str, body: object = None) -> int:
-        """Call the API."""
-        return self.publish(f"$JS.API.{operation}", b"" if body is None else json_bytes(body))
+    def call(self, operation: str, body: object = None, sender: Peer | None = None) -> int:
+        """Call the API, in a turn of its own; the set of streams has its disk at once."""
+        payload = b"" if body is None else json_bytes(body)
+        number = self.push_from(sender or self.caller, f"$JS.API.{operation}", payload)
+        self.settle()
+        if operation.startswith(SET_CALLS):
+            self.sync_set()
+        return number
+
+    def sync_set(self) -> None:
+        """Let the disk take what the set of streams waits for, and all that is in the same
+        commit."""
+        while self.host.stream_set.is_waiting and self.scheduler.offloaded:
+            self.finish_checks()
+
+    @property
+    def host(self) -> StreamHost:
+        assert self.node.jetstream is not None
+        return self.node.jetstream
 
     @property
     def answers(self) -> dict[int, Any]:

@@ -324,7 +324,7 @@ def test_every_operation_of_removing_a_stream_fails_in_turn() -> None:
         try:
             remove(store)
         except StoreError as error:
-            if "cannot remove the stream a" not in str(error):
+            if not str(error).startswith(("cannot remove the stream a", "cannot write the cat")):
                 raise
         else:
             removed.append(what)

@@ -21,7 +21,7 @@ from headwater.store.store import Store
 from headwater.testing.disk import Mode, PowerLost, SimDisk, crash_points
 from headwater.testing.disk_faults import Moment
 from tests.kit.stored_world import FOLDER, streaming
-from tests.kit.stream_world import StreamWorld
+from tests.kit.stream_world import StreamWorld, json_bytes
 
 # A stream by its name: the description that it was created with, and its messages.
 Streams = dict[str, tuple[str, int]]
@@ -76,6 +76,29 @@ class Client:
         after = {**self._ledger.streams, name: (description, RESTORED)}
         self._ledger.ask(after, lambda: self._restore(name, config))
 
+    def change_at_once(self, created: list[str], deleted: list[str], description: str) -> None:
+        """Have several clients create and delete streams in one turn: one write has it all."""
+        world = self._world
+        after = {name: said for name, said in self._ledger.streams.items() if name not in deleted}
+        after |= dict.fromkeys(created, (description, 0))
+        asked = [(f"STREAM.DELETE.{name}", b"") for name in deleted]
+        for name in created:
+            config = {"name": name, "description": description, "subjects": [name.lower()]}
+            asked.append((f"STREAM.CREATE.{name}", json_bytes(config)))
+
+        def ask() -> dict[str, Any]:
+            senders = [world.modern() for _ in asked]
+            numbers = [
+                world.push_from(sender, f"$JS.API.{operation}", body)
+                for (operation, body), sender in zip(asked, senders, strict=True)
+            ]
+            world.settle()
+            world.sync_set()
+            answers = [world.answers[number] for number in numbers]
+            return next((answer for answer in answers if "error" in answer), {})
+
+        self._ledger.ask(after, ask)
+
     def _restore(self, name: str, config: Any) -> Any:
         world = self._world
         request = {"config": config, "state": {}}
@@ -118,6 +141,7 @@ def workload(disk: SimDisk, ledger: Ledger, sync_always: bool = False) -> None:
     client.create("A", "third A")
     client.delete("B")
     client.create("B", "second B")
+    client.change_at_once(["C", "D"], ["A"], "at once")
 
 
 def streams_of(world: StreamWorld) -> Streams:

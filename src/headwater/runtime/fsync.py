@@ -6,11 +6,15 @@ the busier the server, the more messages share a sync. The driver asks for a com
 the server begins it when everything of the turn is decided. Other streams are synced at intervals,
 and those that may keep messages in memory for a moment are written a moment later.
 
+The creations and deletions of streams, which are in the catalogue of the store, take part in
+these commits: one wait covers both files.
+
 Only the wait for the disk is off the loop; the store prepares the work and completes it on the
 loop. Commits continue while the streams' own files are synced.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Final, TypeVar, final
 
 from headwater.runtime.environment import Scheduler, TimerHandle
@@ -120,52 +124,60 @@ class SyncDriver:
 
     def _begin_commit(self) -> None:
         self._wanted = False
-        commit = self._store.group_commit
+        entries, catalogue = self._store.group_commit, self._store.catalogue_commit
+        has_failed = False
+        waits: list[Callable[[], object]] = [catalogue.sync] if catalogue.begin() else []
         try:
-            is_begun = commit.begin()
-            if commit.has_waiting_entries:
-                # Entries with messages are withdrawn, and the others may make room.
-                self._no_room(False)
-                is_begun |= commit.begin(uses_reserve=True)
-            if commit.has_waiting_entries and self._is_retried:
-                self._no_room(True)
+            if self._begin_entries():
+                waits.append(entries.sync)
         except StoreError as error:
             self._failed(str(error))
-            return
+            has_failed = True
         self._syncing = True
-        if is_begun:
-            self._offload(self._sync_ahead, self._finish_commit)
+        finish = partial(self._finish, has_failed)
+        if waits:
+            self._offload(lambda: _wait_all(waits), finish)
         else:
             # Nobody waits for the disk, or the interval was faster: no other thread is needed, and
             # the order of calls is the same.
             self._offloaded += 1
-            self._scheduler.call_soon(self._finish_unsynced)
+            self._scheduler.call_soon(partial(self._finish_unsynced, finish))
 
-    def _sync_ahead(self) -> str:
-        """Sync off the loop. Returns the error, or an empty text."""
-        try:
-            self._store.group_commit.sync()
-        except StoreError as error:
-            return str(error)
-        return ""
+    def _begin_entries(self) -> bool:
+        """Write the entries of streams and groups. Returns whether they are to be synced. Raises
+        StoreError."""
+        commit = self._store.group_commit
+        is_begun = commit.begin()
+        if commit.has_waiting_entries:
+            # Entries with messages are withdrawn, and the others may make room.
+            self._no_room(False)
+            is_begun |= commit.begin(uses_reserve=True)
+        if commit.has_waiting_entries and self._is_retried:
+            self._no_room(True)
+        return is_begun
 
-    def _finish_unsynced(self) -> None:
+    def _finish_unsynced(self, finish: Callable[[str], object]) -> None:
         self._offloaded -= 1
-        self._finish_commit("")
+        finish("")
 
-    def _finish_commit(self, problem: str) -> None:
+    def _finish(self, has_failed: bool, problem: str) -> None:
         self._syncing = False
         if problem:
             self._failed(problem)
-            return
-        self._report_failure(self._store.group_commit.finish)
-        self._committed()
+        elif not has_failed:
+            self._finish_entries()
+        # Messages that came before the deletion of their stream are confirmed before it is closed.
+        self._store.catalogue_commit.finish()
+        if self._wanted or self._store.catalogue_commit.is_wanted:
+            self._want_commit()
+
+    def _finish_entries(self) -> None:
         commit = self._store.group_commit
+        self._report_failure(commit.finish)
+        self._committed()
         self._is_retried &= commit.has_waiting_entries
         if commit.is_trim_due and not self._trimming and not self._is_retried:
             self._begin_trim()
-        if self._wanted:
-            self._want_commit()
 
     def room_found(self) -> None:
         """Commit the entries for which there was no room on the disk."""
@@ -198,7 +210,8 @@ class SyncDriver:
 
     def _interval_passed(self) -> None:
         self._report_failure(self._store.flush)
-        if self._store.groups.want_sync():
+        has_waiting = self._store.catalogue_commit.want_waiting()
+        if self._store.groups.want_sync() or has_waiting:
             # Entries that groups confirm when they are written count as lost without this.
             self._want_commit()
         self._sync_beside(self._store.begin_sync(), self._finish_interval)
@@ -234,3 +247,14 @@ class SyncDriver:
             step()
         except StoreError as error:
             self._failed(str(error))
+
+
+def _wait_all(waits: Iterable[Callable[[], object]]) -> str:
+    """Wait for the disk off the loop. Returns the error, or an empty text."""
+    problem = ""
+    for wait in waits:
+        try:
+            wait()
+        except StoreError as error:
+            problem = str(error)
+    return problem

@@ -24,6 +24,7 @@ from typing import Final, final
 
 from headwater.base.entropy import Entropy
 from headwater.base.errors import OperatingError
+from headwater.store.catalogue_commit import CatalogueCommit
 from headwater.store.disk.encoding import EncodedFiles, Encoding
 from headwater.store.disk.filesystem import FileSystem, NoRoomError, replace_file
 from headwater.store.disk.findings import Findings
@@ -169,6 +170,14 @@ class Store:
         )
         # Names are encrypted where messages are.
         self.catalogue = Catalogue(ahead_files, self._folder, identity, self._new_salt)
+        self.catalogue_commit = CatalogueCommit(
+            self._folder,
+            self.catalogue,
+            self.room,
+            self._check_online,
+            self.mark.leave,
+            self._tell_streams,
+        )
         self._follow_catalogue(is_store_known=found is not None)
         groups = FoundGroups()
         frames = read_ahead(
@@ -243,8 +252,8 @@ class Store:
         for name, recorded in catalogue.state.streams.items():
             if not recorded.is_made and identities.get(name) == recorded.identity:
                 catalogue.write_later(CatalogueEntry(MADE, name, recorded.identity))
-        self.lost_streams = self.differences.missing
-        for name in self.lost_streams:
+        self._lost = {name: catalogue.state.streams[name] for name in self.differences.missing}
+        for name in self._lost:
             self.findings.add("missing", f"stream {name}: lost, {LOST_STREAM}")
 
     def _finish_deletion(self, name: str) -> None:
@@ -344,39 +353,17 @@ class Store:
         if self._folders.has_stream(name):
             raise StoreError(f"a stream {name} is there already")
 
-    def write_entries(self, entries: list[CatalogueEntry]) -> None:
-        """Record creations and deletions of streams, all or none. Raises StoreError."""
-        self._check_online()
-        try:
-            self.catalogue.write(entries)
-        except OSError as error:
-            raise StoreError(f"cannot write the catalogue of {self._folder}: {error}") from error
-        self._forget_lost({entry.name for entry in entries})
+    def _tell_streams(self) -> None:
+        """Have the mark tell how far all streams have come, also those whose deletion failed."""
+        for log in self.logs.values():
+            self.mark.follow(log.identity, log.mark)
 
-    def _forget_lost(self, names: set[str]) -> None:
-        """Do not miss streams any more that were created again or deleted."""
-        self.lost_streams = [name for name in self.lost_streams if name not in names]
-
-    def write_deletions(self, entries: list[CatalogueEntry]) -> None:
-        """Record the deletion of streams, all or none. Raises StoreError.
-
-        On a disk without room the entries wait until the files of the streams have gone.
-        """
-        if self.room.is_full:
-            self.room.release_reserve()
-        names = [entry.name for entry in entries]
-        for entry in entries:
-            self.mark.leave(entry.identity)
-        try:
-            self.catalogue.write(entries)
-        except NoRoomError:
-            for entry in entries:
-                self.catalogue.write_later(entry)
-        except OSError as error:
-            for log in self.logs.values():
-                self.mark.follow(log.identity, log.mark)
-            raise StoreError(f"cannot remove the stream {', '.join(names)}: {error}") from error
-        self._forget_lost({*names})
+    @property
+    def lost_streams(self) -> list[str]:
+        """The streams whose folder somebody has removed, and that were neither deleted nor created
+        again since."""
+        recorded = self.catalogue.state.streams
+        return [name for name, stream in self._lost.items() if recorded.get(name) is stream]
 
     def create_stream(
         self,
@@ -391,7 +378,7 @@ class Store:
         self.check_creatable(name)
         identity = self._entropy.random_bytes(IDENTITY_BYTES)
         try:
-            self.write_entries([CatalogueEntry(CREATED, name, identity)])
+            self.catalogue_commit.write([CatalogueEntry(CREATED, name, identity)])
         except StoreError as error:
             raise StoreError(f"cannot create the stream {name}: {error}") from error
         return self.make_stream(name, identity, body, first_sequence, mode, compresses, is_replica)
@@ -588,7 +575,7 @@ class Store:
         identity = self.logs[name].identity
         recorded = self.catalogue.state.streams.get(name)
         if recorded is not None and recorded.identity == identity:
-            self.write_deletions([CatalogueEntry(DELETED, name, identity)])
+            self.catalogue_commit.write([CatalogueEntry(DELETED, name, identity)])
         log = self.logs.pop(name)
         self.mark.leave(identity)
         del self._stream_files[name]
@@ -615,6 +602,7 @@ class Store:
 
     def commit(self) -> None:
         """Do all steps of a commit at once, and a trim if it is due. Raises StoreError."""
+        self.catalogue_commit.commit()
         if self.group_commit.begin():
             self.group_commit.sync()
             self.group_commit.finish()
@@ -647,15 +635,13 @@ class Store:
 
     def sync(self) -> None:
         """Return when everything of every stream is on the disk."""
+        self.catalogue_commit.write_waiting()
         work = self.begin_sync()
         run_syncs(work.values())
         self.finish_sync(work)
 
     def begin_sync(self) -> dict[str, LogSync]:
         """Work for `run_syncs`, then for `finish_sync`."""
-        with suppress(OSError):
-            # The next creation or deletion begins another file, or is refused.
-            self.catalogue.write_waiting()
         return begin_syncs(self.logs)
 
     def finish_sync(self, done: dict[str, LogSync]) -> None:

@@ -17,6 +17,7 @@ from headwater.jetstream.api.documents import StreamSourceInfo, StreamState
 from headwater.jetstream.api.snapshot import SnapshotRequest
 from headwater.jetstream.config.stream_checks.checks import Surroundings
 from headwater.jetstream.config.stream_config import Placement, Storage, StreamConfig
+from headwater.jetstream.meta.coming_streams import ComingStreams
 from headwater.jetstream.proposal import Proposal
 from headwater.jetstream.records import StreamSetRecord
 from headwater.jetstream.streams.stream import Stream
@@ -49,14 +50,24 @@ class StorageKeeper(Protocol):
         ...
 
     def check_reservation(
-        self, account: JetStreamAccount, config: StreamConfig, old: StreamConfig | None
+        self,
+        account: JetStreamAccount,
+        config: StreamConfig,
+        old: StreamConfig | None,
+        coming: ComingStreams,
     ) -> None:
-        """Raises ApiError if server or account cannot set aside what a stream asks for."""
+        """Raises ApiError if server or account cannot set aside what a stream asks for, beside
+        the streams that run and those to come."""
         ...
 
 
 class StreamKeeper(Protocol):
     """Decides which streams are created and deleted."""
+
+    @property
+    def coming(self) -> ComingStreams:
+        """The streams whose creation is in flight."""
+        ...
 
     def decide_creation(
         self, account: JetStreamAccount, config: StreamConfig

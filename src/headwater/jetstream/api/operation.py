@@ -1,9 +1,10 @@
 """A call of the API: its subject, the function that answers it, and its kind of reply."""
 
 from collections.abc import Callable, Generator
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 from headwater.base.sliced import Work
+from headwater.jetstream.account import JetStreamAccount
 from headwater.jetstream.advisories import ClientDocument
 from headwater.jetstream.api.documents import Response
 from headwater.jetstream.errors import ApiError
@@ -59,6 +60,32 @@ class SetRequested(NamedTuple):
     proposal: Proposal[StreamSetRecord]
     respond: Callable[[int], Response]
     refuse: Callable[[StoreError], ApiError]
+
+
+class OfAccount(Protocol):
+    """The API of an account."""
+
+    @property
+    def account(self) -> JetStreamAccount:
+        """The streams, the limits and the statistics of the account."""
+        ...
+
+
+class Found(NamedTuple):
+    """The reply to a call, or the change that it asks for."""
+
+    response: Response | Requested | SetRequested | None
+    # Whether an advisory of the call is published.
+    is_told: bool
+    # Whether it counts as a call, and as an error.
+    is_counted: bool = False
+    is_error: bool = False
+
+    def count_in(self, api: OfAccount | None) -> None:
+        """Count the call in the statistics of its account, if that has JetStream."""
+        if api is not None:
+            api.account.api_total += self.is_counted
+            api.account.api_errors += self.is_error
 
 
 # An answer that is found some at a time, or the change that it has to wait for.

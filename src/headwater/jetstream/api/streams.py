@@ -351,7 +351,7 @@ class StreamApi:
         config = check_restore(asked, request.stream_name, self._surroundings())
         refuse_unsupported(config)
         self._check_stream_count()
-        self.keepers.storage.check_reservation(self.account, config, None)
+        self._check_room(config, None)
         check_free(self.account, config.name)
         client = request.describe_client()
         subject = self.keepers.backups.begin_restore(self.account, config, client)
@@ -360,7 +360,7 @@ class StreamApi:
     def check_restorable(self, config: StreamConfig) -> None:
         """Raises ApiError if the restored stream may not exist by now."""
         check_free(self.account, config.name)
-        self.keepers.storage.check_reservation(self.account, config, None)
+        self._check_room(config, None)
         try:
             self._check_stream_count()
             check_addable(config, self._surroundings())
@@ -436,7 +436,8 @@ class StreamApi:
 
     def _check_stream_count(self) -> None:
         account = self.account
-        if 0 < account.limits.max_streams <= len(account.streams):
+        count = len(account.streams) + self.keepers.streams.coming.count(account.name)
+        if 0 < account.limits.max_streams <= count:
             raise ApiError.of(error_codes.MAXIMUM_STREAMS_LIMIT)
 
     def _state(self, stream: Stream) -> StreamState:
@@ -451,9 +452,10 @@ class StreamApi:
 
     def _own_surroundings(self) -> Surroundings:
         account, limits = self.account, self.account.limits
+        coming = self.keepers.streams.coming
         return Surroundings(
-            streams=account.configs,
-            taken=account.subjects,
+            streams=coming.configs_with(account.name, account.configs),
+            taken=coming.subjects_with(account.name, account.subjects),
             check_reservation=self._check_room,
             max_bytes_required=limits.max_bytes_required,
             memory_max_stream_bytes=limits.memory_max_stream_bytes,
@@ -462,7 +464,8 @@ class StreamApi:
         )
 
     def _check_room(self, config: StreamConfig, old: StreamConfig | None) -> None:
-        self.keepers.storage.check_reservation(self.account, config, old)
+        coming = self.keepers.streams.coming
+        self.keepers.storage.check_reservation(self.account, config, old, coming)
         if old is not None:
             consumers = self.account.stream(config.name).consumers
             check_stream_limits(old, config, consumers.by_name)

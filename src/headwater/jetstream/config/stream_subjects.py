@@ -5,13 +5,24 @@ its own subjects, however many streams there are.
 """
 
 from collections.abc import Iterable
-from typing import Final, final
+from typing import Final, Protocol, final
 
 from headwater.base.sliced import Work
 from headwater.jetstream.config.stream_checks.overlap import ALL, Overlaps
 
 # A comparison of two subjects counts as this many units of work.
 COMPARISON_COST: Final = 4
+
+
+class Taken(Protocol):
+    """Subjects that streams have."""
+
+    def overlaps(self, name: str, subjects: Iterable[str]) -> bool:
+        """Whether a stream other than `name` could have a message on one of the subjects.
+
+        Raises TooManySubjects if the search would take too long.
+        """
+        ...
 
 
 @final

@@ -24,6 +24,7 @@ from headwater.go.json import write
 from headwater.jetstream import error_codes
 from headwater.jetstream.config.stream_config import StreamConfig
 from headwater.jetstream.errors import ApiError
+from headwater.jetstream.meta.coming_streams import ComingStreams
 from headwater.jetstream.proposal import Close, Effect, Open, Proposal, StreamAnnounced
 from headwater.jetstream.records import StreamCreated, StreamDeleted, StreamSetRecord
 
@@ -58,13 +59,15 @@ def _after(there: StreamCreated | None, record: StreamSetRecord) -> StreamCreate
 class StreamSet:
     """The streams that exist, and the records that are in flight."""
 
-    __slots__ = ("_in_flight", "_streams")
+    __slots__ = ("_in_flight", "_streams", "coming")
 
     def __init__(self) -> None:
         # The record that created each stream, by account and name.
         self._streams: dict[tuple[str, str], StreamCreated] = {}
         # Records that are proposed and not applied, in order.
         self._in_flight: deque[StreamSetRecord] = deque()
+        # Those of them that create streams.
+        self.coming = ComingStreams()
 
     # --- the state -----------------------------------------------------------------------------
 
@@ -96,6 +99,8 @@ class StreamSet:
     def append(self, record: StreamSetRecord) -> None:
         """Queue a record, so that later decisions take it into account."""
         self._in_flight.append(record)
+        if isinstance(record, StreamCreated):
+            self.coming.add(record)
 
     def is_queued(self, record: StreamSetRecord) -> bool:
         """Whether a record is the next to be applied."""
@@ -106,14 +111,25 @@ class StreamSet:
         records: Sequence[StreamSetRecord],
         proposals: Sequence[Proposal[StreamSetRecord]] = (),
     ) -> None:
-        """Forget the newest records that were queued, because they will never be applied."""
-        for _ in records:
-            self._in_flight.pop()
+        """Forget records that were queued, because they will never be applied: the newest ones, and
+        no deletion that stands between them and stays."""
+        staying: deque[StreamSetRecord] = deque()
+        gone = deque(records)
+        for record in self._in_flight:
+            if not gone or record is not gone[0]:
+                staying.append(record)
+                continue
+            gone.popleft()
+            if isinstance(record, StreamCreated):
+                self.coming.remove(record)
+        self._in_flight = staying
 
     def apply(self, record: StreamSetRecord) -> None:
         """Change the state as a record says."""
         if self.is_queued(record):
             self._in_flight.popleft()
+            if isinstance(record, StreamCreated):
+                self.coming.remove(record)
         key = record.account, record.name
         stream = _after(self._streams.get(key), record)
         if stream is not None:
@@ -157,6 +173,10 @@ class StreamSet:
             if isinstance(record, StreamCreated) and record.incarnation == deleted.incarnation:
                 return record
         return None
+
+    def is_coming(self, created: StreamCreated) -> bool:
+        """Whether a creation is in flight."""
+        return created in self.coming
 
     def decide_create(
         self,

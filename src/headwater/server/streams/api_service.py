@@ -32,13 +32,11 @@ from headwater.jetstream.api.message_get import (
     awaited_sequence,
     session_block,
 )
-from headwater.jetstream.api.operation import Operation, Request, Requested, SetRequested
+from headwater.jetstream.api.operation import Found, Operation, Request, Requested, SetRequested
 from headwater.jetstream.api.router import find_operation
 from headwater.jetstream.api.streams import STREAM_OPERATIONS, StreamApi, not_deleted
-from headwater.jetstream.config.api_level import exceeds_level
 from headwater.jetstream.config.stream_config import StreamConfig
 from headwater.jetstream.errors import ApiError
-from headwater.jetstream.header_names import REQUIRED_API_LEVEL
 from headwater.jetstream.proposal import Answered, Proposal
 from headwater.jetstream.records import Record, StreamSetRecord
 from headwater.server.core.accounts import Account
@@ -54,11 +52,19 @@ from headwater.server.streams.direct_reads import (
 )
 from headwater.server.streams.repair_waits import AwaitedRead, ReplyTo
 from headwater.server.streams.requests import Request as StreamRequest
-from headwater.server.streams.routing import Call, ListGathering, Listing, Routing, Source
+from headwater.server.streams.routing import (
+    Call,
+    ListGathering,
+    Listing,
+    Routing,
+    Source,
+    is_session,
+    requires_more,
+    split_payload,
+)
 from headwater.server.streams.runners import StreamRunners
 from headwater.server.streams.stream_set_runner import StreamSetRunner
 from headwater.store.errors import DamagedMessageError, StoreError
-from headwater.wire.headers import value_of
 
 API_PREFIX: Final = b"$JS.API."
 _DIRECT_GET: Final = "DIRECT.GET"
@@ -106,9 +112,10 @@ _MAPPED: Final = (
 # for each call that is under way.
 DEFERRED_MAX: Final = 1_024
 DEFERRED_BYTES_MAX: Final = 4 * 1024 * 1024
-# These replies are gathered in slices and may have 80 MB: a client can wait for one at a time.
 _STREAM_LIST: Final = "STREAM.LIST"
-_LISTS: Final = (_STREAM_LIST, "CONSUMER.LIST.")
+# A client waits for one of these at a time. Lists are gathered in slices and may have 80 MB, and
+# a publish has to find the stream that its client has created, and none that it has deleted.
+_ALONE: Final = (_STREAM_LIST, "CONSUMER.LIST.", _CREATE, _DELETE)
 
 # The calls of the system account. All but one are for the leader of a cluster, and a single server
 # does not answer them.
@@ -264,11 +271,11 @@ class ApiService:
         """Whether a mirror here answers a direct read of an origin that is led elsewhere."""
         _, is_read, rest = call.subject.partition(DIRECT_GET_SUBJECT)
         origin = rest.partition(b".")[0].decode(errors="surrogateescape")
-        return bool(is_read) and self._mirrors.takes(call.account.name, origin, _is_session(call))
+        return bool(is_read) and self._mirrors.takes(call.account.name, origin, is_session(call))
 
     def has_mirror(self, call: Call, origin: str) -> bool:
         """Whether a mirror here may answer a direct read of an origin now."""
-        return self._mirrors.has_any(call.account.name, origin, _is_session(call))
+        return self._mirrors.has_any(call.account.name, origin, is_session(call))
 
     def answer_here(self, call: Call) -> bool:
         """Answer a call. Returns False if it is for a stream or a consumer that is not there."""
@@ -286,7 +293,7 @@ class ApiService:
             operation, words = found
             request = Request(words, body, lambda: self._advisories.describe(source), header)
             reply_to = partial(self._reply, account, source, subject, reply, operation, request)
-            size = DEFERRED_BYTES_MAX + 1 if name.startswith(_LISTS) else len(payload)
+            size = DEFERRED_BYTES_MAX + 1 if name.startswith(_ALONE) else len(payload)
 
             def begin(finish: Callable[[], None]) -> None:
                 def answer(response: Response | None, is_told: bool) -> None:
@@ -502,12 +509,11 @@ class ApiService:
     ) -> None:
         """Have a stream created or deleted, and reply when it runs or is gone."""
 
-        def decide() -> Proposal[StreamSetRecord] | None:
-            answer, is_told = at_once(self._answering(account, operation, request))
+        def decide() -> Proposal[StreamSetRecord] | Callable[[], object]:
+            found = at_once(self._finding(account, operation, request))
+            answer = found.response
             if not isinstance(answer, SetRequested):
-                assert not isinstance(answer, Requested)
-                reply_to(answer, is_told)
-                return None
+                return partial(self._answer_found, account, found, reply_to)
             api, proposal = self._apis[account.name], answer.proposal
             proposal.effects += (self._answered(api, operation, answer, reply_to),)
             return proposal
@@ -594,8 +600,22 @@ class ApiService:
     def _answering(
         self, account: Account, operation: Operation[StreamApi], request: Request
     ) -> Work[tuple[Response | Requested | SetRequested | None, bool]]:
-        """The reply to a call, if it has one, or the change that it asks for, and whether an
-        advisory of the call is published."""
+        """The reply to a call, or the change that it asks for, and whether an advisory of the call
+        is published. The call is counted."""
+        found = yield from self._finding(account, operation, request)
+        found.count_in(self._apis.get(account.name))
+        return found.response, found.is_told
+
+    def _answer_found(self, account: Account, found: Found, reply_to: ReplyTo) -> None:
+        """Answer a request that changes nothing in the set of streams."""
+        assert not isinstance(found.response, Requested | SetRequested)
+        found.count_in(self._apis.get(account.name))
+        reply_to(found.response, found.is_told)
+
+    def _finding(
+        self, account: Account, operation: Operation[StreamApi], request: Request
+    ) -> Work[Found]:
+        """The reply to a call, or the change that it asks for."""
         api = self._apis.get(account.name)
         try:
             if operation.needs_cluster and self.routing is None:
@@ -609,16 +629,13 @@ class ApiService:
             response = yield from operation.answering(api, request)
         except DamagedMessageError:
             error = ApiError.of(error_codes.CLUSTER_NOT_AVAIL)
-            return operation.response(error=ErrorDocument.of(error)), True
+            return Found(operation.response(error=ErrorDocument.of(error)), is_told=True)
         except ApiError as error:
-            if api is not None:
-                api.account.api_total += 1
-                api.account.api_errors += 1
-            return operation.response(error=ErrorDocument.of(error)), True
-        if not isinstance(response, Requested | SetRequested):
-            # A change counts when it is made.
-            api.account.api_total += operation.is_counted
-        return response, operation.is_counted
+            refusal = operation.response(error=ErrorDocument.of(error))
+            return Found(refusal, is_told=True, is_counted=True, is_error=True)
+        # A change counts when it is made.
+        is_change = isinstance(response, Requested | SetRequested)
+        return Found(response, operation.is_counted, operation.is_counted and not is_change)
 
     def _answer_system(self, name: str, deliver: Callable[[Response], object]) -> None:
         """Answer a call in the system account, if it has a reply."""
@@ -647,9 +664,12 @@ class ApiService:
             shown = not_deleted(error) if isinstance(error, StoreError) else error
             deliver(AccountPurgeResponse(error=ErrorDocument.of(shown)))
 
-        def decide() -> Proposal[StreamSetRecord]:
+        def decide() -> Proposal[StreamSetRecord] | Callable[[], object]:
             streams = [*api.account.streams.values()]
-            proposal = api.keepers.streams.decide_deletion(api.account, streams)
+            try:
+                proposal = api.keepers.streams.decide_deletion(api.account, streams)
+            except ApiError as error:
+                return partial(refuse, error)
             done = AccountPurgeResponse(initiated=True)
             proposal.effects += (Answered(lambda _: deliver(done), refuse),)
             return proposal
@@ -733,8 +753,7 @@ class ApiService:
         """Answer a direct read. Returns False if no stream answers it."""
         call, _, rest = name.partition(".GET.")
         stream_name, _, subject = rest.partition(".")
-        is_session = bool(awaited_sequence(body))
-        stream = self._reads.find_stream(account, stream_name, call, is_session)
+        stream = self._reads.find_stream(account, stream_name, call, bool(awaited_sequence(body)))
         runner = None
         if stream is not None and is_linearizable(stream.config, call):
             runner = self._runners.find(account.name, stream.name)
@@ -779,21 +798,3 @@ class ApiService:
 
     def _send(self, account: Account, subject: bytes, payload: bytes, header: bytes = b"") -> None:
         self._broker.send(account, subject, None, payload, header)
-
-
-def _is_session(call: Call) -> bool:
-    """Whether a direct read names the sequence that its reader has seen."""
-    return bool(awaited_sequence(split_payload(call.payload, call.header_size)[1]))
-
-
-def split_payload(payload: bytes, header_size: int) -> tuple[bytes, bytes]:
-    """A message as header block and body."""
-    if header_size < 0:
-        return b"", payload
-    return payload[:header_size], payload[header_size:]
-
-
-def requires_more(header: bytes) -> bool:
-    """Whether a request needs a newer API than this one."""
-    level = value_of(header, REQUIRED_API_LEVEL) if header else None
-    return bool(level) and exceeds_level(level or b"")

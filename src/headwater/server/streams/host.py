@@ -143,7 +143,7 @@ class StreamHost:
             server.domain,
             is_announced,
         )
-        self.stream_set = StreamSetRunner(self.files.set_log, self.streams)
+        self.stream_set = self._new_set()
         self.api = self._new_api()
         self.staging = self._new_staging()
         self._transfers = self._new_transfers()
@@ -186,6 +186,9 @@ class StreamHost:
             check_storage=self._limits.check_room,
             has_listener=self._has_listener,
         )
+
+    def _new_set(self) -> StreamSetRunner:
+        return StreamSetRunner(self.files.set_log, self.streams, self.runners.want_commit)
 
     def _new_api(self) -> ApiService:
         return ApiService(

@@ -14,6 +14,7 @@ from headwater.jetstream.account import JetStreamAccount
 from headwater.jetstream.advisories import Action
 from headwater.jetstream.committers import Quorum
 from headwater.jetstream.config.stream_config import StreamConfig
+from headwater.jetstream.meta.coming_streams import ComingStreams
 from headwater.jetstream.proposal import Close, Proposal, StreamAnnounced
 from headwater.jetstream.records import Record, StreamCreated, StreamSetRecord
 from headwater.jetstream.snapshots.writer import SnapshotWriter
@@ -129,6 +130,11 @@ class HostedStreams:
         self._replicas: dict[bytes, StreamReplica] = {}
 
     # --- decisions -----------------------------------------------------------------------------
+
+    @property
+    def coming(self) -> ComingStreams:
+        """The streams whose creation is in flight."""
+        return self._files.set_log.streams.coming
 
     def decide_creation(
         self, account: JetStreamAccount, config: StreamConfig

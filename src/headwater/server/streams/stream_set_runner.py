@@ -7,10 +7,12 @@ A runner drives the group of the set (`headwater.jetstream.group`), as a `Stream
 of a stream. Creations, deletions, restores and adoptions come to the set in this way only, and this
 is the place where a stream is opened or closed because of them.
 
-A creation is checked against the names, the subjects and the reservations of all streams. So a
-request is decided when nothing is in flight, and requests wait for each other in order. The sync
-of the catalogue holds up the loop: requests are rare, and a client that publishes right behind a
-creation finds the stream.
+The records of a turn are written together, and one sync covers them, which waits for the disk off
+the loop (`headwater.runtime.fsync`). A creation is checked against the names, the subjects and the
+reservations of all streams. It is decided over the streams that run and those in flight, so that
+creations which get along share a sync. A request that is not accepted so waits, with all behind it,
+until nothing is in flight, and is decided again: no client is refused because of a stream that is
+never created.
 """
 
 from collections import deque
@@ -24,10 +26,13 @@ from headwater.jetstream.group import Group
 from headwater.jetstream.proposal import Answered, Close, Effect, Open, Proposal, StreamAnnounced
 from headwater.jetstream.records import StreamCreated, StreamDeleted, StreamSetRecord
 from headwater.server.streams.storage.stream_set_log import StreamSetLog
-from headwater.store.errors import StoreError
+from headwater.store.errors import DiskFullError, StoreError
 
-# Decides a request when its turn has come; None if the request was answered without a change.
-Decide: TypeAlias = Callable[[], Proposal[StreamSetRecord] | None]
+# Answers a request that changes nothing, or is refused.
+Answer: TypeAlias = Callable[[], object]
+# Decides a request: the change, or the answer without one. It may be called again, and has no other
+# effect.
+Decide: TypeAlias = Callable[[], Proposal[StreamSetRecord] | Answer]
 Refusal: TypeAlias = StoreError | ApiError
 
 
@@ -51,21 +56,16 @@ class Streams(Protocol):
 class StreamSetRunner:
     """The group of the set of streams, and the requests that wait for it."""
 
-    __slots__ = (
-        "_committer",
-        "_group",
-        "_is_deciding",
-        "_is_sync_wanted",
-        "_streams",
-        "_undecided",
-        "log",
-    )
+    __slots__ = ("_committer", "_group", "_is_deciding", "_streams", "_undecided", "log")
 
-    def __init__(self, log: StreamSetLog, streams: Streams) -> None:
+    def __init__(
+        self, log: StreamSetLog, streams: Streams, want_commit: Callable[[], object]
+    ) -> None:
+        """`want_commit` has the entries of the turn written and synced."""
         self.log = log
         self._streams = streams
         self._committer: Synced[StreamSetRecord] = Synced(
-            log, log.add_entry, self._want_sync, self._want_sync
+            log, log.add_entry, want_commit, want_commit
         )
         self._group: Group[StreamSetRecord, Refusal] = Group(
             log.streams, self, self._committer.committed
@@ -73,12 +73,12 @@ class StreamSetRunner:
         # Requests that are not decided yet, in order.
         self._undecided: deque[Decide] = deque()
         self._is_deciding = False
-        self._is_sync_wanted = False
+        log.when_finished(self._written)
 
     # --- requests ------------------------------------------------------------------------------
 
     def request(self, decide: Decide) -> None:
-        """Decide a request after all that came before it are carried out or refused."""
+        """Decide a request, after all that came before it are decided."""
         self._undecided.append(decide)
         self._decide_waiting()
 
@@ -89,48 +89,70 @@ class StreamSetRunner:
             return
         self._is_deciding = True
         try:
-            while self._undecided and not self._group:
-                proposal = self._undecided.popleft()()
-                if proposal is not None:
-                    self.propose(proposal)
+            while self._undecided:
+                decided = self._undecided[0]()
+                if isinstance(decided, Proposal):
+                    self._undecided.popleft()
+                    self.propose(decided)
+                elif self._group:
+                    return
+                else:
+                    self._undecided.popleft()
+                    decided()
         finally:
             self._is_deciding = False
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a request waits for the disk, or for those before it."""
+        return bool(self._undecided) or bool(self._group)
 
     # --- proposals -----------------------------------------------------------------------------
 
     def propose(self, proposal: Proposal[StreamSetRecord]) -> None:
         """Put records into the log of the set, and carry out the effects when they are applied."""
-        group, committer = self._group, self._committer
-        group.propose(proposal)
-        is_behind = group.committed < proposal.index - 1
-        entries = group.ready().entries
-        group.advance(committer.commit(entries, is_behind) if entries else 0)
-        if self._is_sync_wanted:
-            self._is_sync_wanted = False
-            self.sync()
+        is_behind = self._group.committed < self._group.proposed
+        self._group.propose(proposal)
+        self._add_entries(is_behind)
 
-    def _want_sync(self) -> None:
-        self._is_sync_wanted = True
+    def _add_entries(self, is_behind: bool) -> None:
+        """Add entries to the next commit; an entry that no disk needs to have is committed now."""
+        entries, committer = self._group.ready().entries, self._committer
+        if entries:
+            committed = committer.commit(entries, is_behind)
+            self._group.advance(max(committed, committer.committed))
 
-    def sync(self) -> None:
-        """Write the entries that wait, and carry out their effects."""
-        try:
-            self.log.sync()
-        except StoreError as error:
+    def commit(self) -> None:
+        """Write the entries that wait, and carry out their effects, before the loop runs."""
+        self.log.commit()
+
+    def _written(self) -> None:
+        """Go on behind entries that are on the disk, or cannot be written."""
+        error = self.log.take_problem()
+        if error is None:
+            self._group.advance(self._committer.committed)
+        elif isinstance(error, DiskFullError):
+            self._refuse_creations(error)
+        else:
             if not self._group:
                 self.log.report_unrecorded(error)
             self.retreat(error)
-        else:
-            self._group.advance(self._committer.committed)
-            self._decide_waiting()
+        self._decide_waiting()
+
+    def _refuse_creations(self, error: DiskFullError) -> None:
+        """Refuse creations for which the disk has no room. Deletions make room: they stay."""
+        group = self._group
+        self._committer.retreat(group.committed)
+        group.withdraw(group.committed + 1, _only_deletes, error)
+        self._add_entries(is_behind=False)
 
     def retreat(self, error: Refusal) -> None:
         """Forget the entries that are not committed, and refuse the requests that wait for them.
 
         Requests that are not decided yet are decided by the state that is left.
         """
+        self._committer.retreat(self._group.committed)
         self._group.retreat(error)
-        self._committer.retreat(self._group.proposed)
         self._decide_waiting()
 
     # --- effects -------------------------------------------------------------------------------
@@ -201,3 +223,8 @@ class StreamSetRunner:
         """Never called: no disk is touched when a record is applied."""
         check(False, "a record of the set of streams is applied in memory")
         raise error
+
+
+def _only_deletes(proposal: Proposal[StreamSetRecord]) -> bool:
+    """Whether a proposal creates no stream."""
+    return not any(isinstance(record, StreamCreated) for record in proposal.records)

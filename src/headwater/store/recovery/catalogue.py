@@ -28,6 +28,9 @@ Every entry is synced before the next, so that a power loss costs the last one a
 is a number that is missing. A file that is not sound is kept in the folder `set-aside`, and another
 one begins. Streams are found by their folders then. Stores of earlier versions have a journal with
 the names of the streams. It is read, and replaced by the first write.
+
+A write is three steps: `begin` on the loop of the server, `run` where it may wait for the disk, and
+`finish` on the loop. Hints may be written in between.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -194,6 +197,29 @@ def compare(state: CatalogueState, folders: Mapping[str, bytes | None]) -> Diffe
 
 
 @final
+class _Writing:
+    """A write of the catalogue that is under way: an entry in the file, or a file in its place."""
+
+    __slots__ = ("added", "entry_count", "file", "is_file", "problem", "seed", "step", "waiting")
+
+    def __init__(self, added: list[CatalogueEntry], waiting: list[CatalogueEntry]) -> None:
+        # The entries of the callers, and those that had waited for them.
+        self.added = added
+        self.waiting = waiting
+        # The part that waits for the disk, and its error.
+        self.step: Callable[[], object] = _nothing
+        self.problem: OSError | None = None
+        # Whether a file takes the place of the present one; that file, and what it has.
+        self.is_file = False
+        self.file: Journal | None = None
+        self.seed = self.entry_count = 0
+
+
+def _nothing() -> None:
+    """The step of a write that waits for nothing."""
+
+
+@final
 class Catalogue:
     """The catalogue of an open store. `read` comes first, and changes nothing."""
 
@@ -203,14 +229,15 @@ class Catalogue:
         "_files",
         "_folder",
         "_has_damage",
-        "_has_refused",
         "_identity",
+        "_is_doubtful",
         "_is_outdated",
         "_journal",
         "_new_salt",
         "_path",
         "_seed",
         "_waiting",
+        "_writing",
         "is_gone",
         "is_sound",
         "state",
@@ -230,16 +257,18 @@ class Catalogue:
         self._entry_count = 0
         # The size of the file without the rest of an entry that a crash has interrupted.
         self._end_bytes = 0
-        # None until the first write, and after a failure: then the next write begins another file.
+        # None until the first write: it begins another file.
         self._journal: Journal | None = None
         # Whether the file that is there is to be kept when another one begins.
         self._has_damage = False
         # Whether another file has to begin, because this one would be reported at each start.
         self._is_outdated = False
-        # Whether the file may have an entry whose caller was told that it is not written.
-        self._has_refused = False
-        # Entries that join the next write.
+        # Whether a write of the file has failed: it may have an entry whose caller was told that it
+        # is not written. The next write begins another file.
+        self._is_doubtful = False
+        # Entries that join the next write, and the write that is under way.
         self._waiting: list[CatalogueEntry] = []
+        self._writing: _Writing | None = None
         # Whether there was a file, and whether all that was written in it has been read.
         self.is_gone = False
         self.is_sound = True
@@ -310,30 +339,84 @@ class Catalogue:
 
     # --- writing -------------------------------------------------------------------------------
 
-    def renew(self) -> None:
-        """Replace a file that is not sound, and keep it aside. Raises OSError."""
-        if self._is_outdated:
-            self._begin_file([])
-            self._waiting.clear()
+    def begin(self, entries: Iterable[CatalogueEntry] = (), renews: bool = False) -> bool:
+        """Begin to write entries, all or none, with those that wait for them; in another file if
+        the file is doubtful, or `renews`.
+
+        Returns whether there is anything to write: then `run` and `finish` have to follow. Raises
+        OSError.
+        """
+        check(self._writing is None, "one write at a time")
+        added, waiting = [*entries], self._waiting
+        if not (added or waiting or self._is_doubtful or renews):
+            return False
+        writing = _Writing(added, waiting)
+        # A client does not wait for the file to be written anew.
+        is_shortened = self._is_long and not added
+        if self._journal is None or self._is_doubtful or is_shortened or renews:
+            self._begin_file(writing)
+        else:
+            self._append(writing, self._journal)
+        self._waiting = []
+        self._writing = writing
+        return True
+
+    def run(self) -> None:
+        """Wait for the disk. May run on another thread; `finish` tells what went wrong."""
+        writing = self._writing
+        if writing is not None:
+            try:
+                writing.step()
+            except OSError as error:
+                writing.problem = error
+
+    def finish(self) -> None:
+        """Take over the entries, which are on the disk now. Raises OSError.
+
+        After an error the file `is_doubtful`, unless there was no room for another one.
+        """
+        writing, self._writing = self._writing, None
+        if writing is None:
+            return
+        if writing.problem is not None:
+            self._waiting = writing.waiting + self._waiting
+            # Without room for another file, the present one is as it was.
+            is_as_before = writing.is_file and isinstance(writing.problem, NoRoomError)
+            self._is_doubtful |= not is_as_before
+            raise writing.problem
+        if writing.file is not None:
+            self.close()
+            self._journal = writing.file
+            self._seed, self._entry_count = writing.seed, writing.entry_count
+            self._is_outdated = self._is_doubtful = False
+        for entry in writing.added:
+            self.state.apply(entry)
 
     def write(self, entries: Iterable[CatalogueEntry]) -> None:
         """Write entries, all or none; they are on the disk when this returns. Raises OSError."""
-        added = [*entries]
-        if not (added or self._waiting or self._has_refused):
-            return
-        if self._journal is None:
-            self._begin_file(added)
-        else:
-            self._append(self._journal, [*self._waiting, *added])
-        self._waiting.clear()
-        for entry in added:
-            self.state.apply(entry)
-        if self._is_long:
+        if self.begin(entries):
+            self.run()
             try:
-                self._begin_file([])
+                self.finish()
             except OSError:
-                # There is no room, or the disk fails, which the next write finds out.
-                pass
+                if self._is_doubtful:
+                    with suppress(OSError):
+                        self._replace()
+                raise
+            if self._is_long:
+                # If there is no room, or the disk fails, the next write finds out.
+                with suppress(OSError):
+                    self._replace()
+
+    def renew(self) -> None:
+        """Replace a file that is not sound, and keep it aside. Raises OSError."""
+        if self._is_outdated:
+            self._replace()
+
+    def _replace(self) -> None:
+        self.begin(renews=True)
+        self.run()
+        self.finish()
 
     def write_later(self, entry: CatalogueEntry) -> None:
         """Take an entry into the state now, and write it together with the next one."""
@@ -343,22 +426,32 @@ class Catalogue:
     def write_hint(self, entry: CatalogueEntry) -> None:
         """Write an entry without a sync, and once more together with the next one."""
         self.write_later(entry)
-        if self._journal is not None:
+        if self._journal is not None and not self._is_doubtful:
             try:
                 self._journal.write(self._position | _HINT, [entry.encode()])
             except NoRoomError:
                 pass
             except OSError:
-                # The next write begins another file.
-                self.close()
+                self._is_doubtful = True
 
     def write_waiting(self) -> None:
-        """Write the entries that wait for another one, if there is room. Raises OSError."""
-        try:
-            self.write([])
-        except NoRoomError:
-            # They go on waiting.
-            pass
+        """Write the entries that wait for another one, if there is room and no other write is under
+        way. Raises OSError."""
+        if self._writing is None:
+            with suppress(NoRoomError):
+                # Without room they go on waiting.
+                self.write([])
+
+    @property
+    def has_waiting(self) -> bool:
+        """Whether entries wait for another one."""
+        return bool(self._waiting)
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether the file may have an entry that counts for nothing: the next write replaces it,
+        and is to come soon."""
+        return self._is_doubtful
 
     @property
     def has_waiting_deletions(self) -> bool:
@@ -375,45 +468,45 @@ class Catalogue:
         """The position of the next entry."""
         return self._seed << _NUMBER_BITS | self._entry_count
 
-    def _append(self, journal: Journal, entries: list[CatalogueEntry]) -> None:
-        bodies = [entry.encode() for entry in entries]
+    def _append(self, writing: _Writing, journal: Journal) -> None:
+        """Write an entry to the file, which is still to be synced."""
         check(self._entry_count < _HINT, "a catalogue is rewritten long before")
+        bodies = [entry.encode() for entry in (*writing.waiting, *writing.added)]
         try:
             journal.write(self._position, bodies)
-            journal.sync()
         except NoRoomError:
             raise
         except OSError:
-            # It is not known how much of the entry is on the disk: another file takes the place of
-            # this one, now or with the next write.
-            self.close()
-            self._has_refused = True
-            with suppress(OSError):
-                self._begin_file([])
+            # It is not known how much of the entry is on the disk.
+            self._is_doubtful = True
             raise
         self._entry_count += 1
+        writing.step = journal.sync
 
-    def _begin_file(self, added: list[CatalogueEntry]) -> None:
-        """Replace the file by one that has the state and the entries that are added to it."""
-        if self._has_damage:
-            set_aside_file(self._files, self._folder, CATALOGUE_FILE)
-            self._has_damage = False
-        self._is_outdated = False
+    def _begin_file(self, writing: _Writing) -> None:
+        """Prepare a file that has the state and the entries which are added to it."""
+        writing.is_file = True
         salt = self._new_salt()
-        seed = crc32(salt)
+        writing.seed = seed = crc32(salt)
         # One by one, so that damage to one entry does not cost all; those of this moment together.
         groups = [[entry.encode()] for entry in self.state.entries()]
-        if added:
-            groups.append([entry.encode() for entry in added])
+        if writing.added:
+            groups.append([entry.encode() for entry in writing.added])
+        writing.entry_count = len(groups)
         header = FileHeader(CATALOGUE_MAGIC, self._identity, 0, salt).encode()
         parts = [
             _encode(seed << _NUMBER_BITS | number, bodies) for number, bodies in enumerate(groups)
         ]
-        replace_file(self._files, self._path, b"".join([header, *parts]))
-        self.close()
-        self._has_refused = False
-        self._journal = Journal(self._files.open(self._path), salt)
-        self._seed, self._entry_count = seed, len(groups)
+        data = b"".join([header, *parts])
+
+        def replace() -> None:
+            if self._has_damage:
+                set_aside_file(self._files, self._folder, CATALOGUE_FILE)
+                self._has_damage = False
+            replace_file(self._files, self._path, data)
+            writing.file = Journal(self._files.open(self._path), salt)
+
+        writing.step = replace
 
     def close(self) -> None:
         """Release the file. A write after that begins another one."""

@@ -350,6 +350,7 @@ def test_what_a_deleted_stream_held_is_freed_in_slices(
     other = asker(world)
     pushed(other, "$JS.API.STREAM.DELETE.S")
     pass_turns(world, 1)
+    sync(world)
     other.push(b"PING\r\n")
     pass_turns(world, 2)
     told = other.take()

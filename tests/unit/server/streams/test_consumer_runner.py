@@ -547,6 +547,7 @@ def test_a_reply_that_is_a_call_is_answered_when_its_sender_is_done(
     for frame in got:
         world.caller.push(ack_line(frame.reply, reply=f"{API}{call}"))
     world.settle()
+    world.sync()
     world.advance(1)
     assert world.complaints == []
     streams = world.jetstream.accounts["$G"].streams

@@ -175,6 +175,8 @@ def test_a_stream_may_be_deleted_in_the_midst_of_it(world: StoredWorld) -> None:
     peer = purging(world)
     other.push(b"PUB s inbox 0\r\n\r\n")
     pushed(other, "$JS.API.STREAM.DELETE.S")
+    pass_turns(world, 1)
+    sync(world)
     finish(world)
     assert b'"err_code":10059' in peer.take()
     told = replies(other)
@@ -191,6 +193,8 @@ def test_who_waits_for_a_stream_that_is_deleted_sees_nothing_of_it(
     purging(world)
     pushed(other, "$JS.API.STREAM.INFO.S", body)
     other.push(b"PUB $JS.API.STREAM.DELETE.S 0\r\n\r\n")
+    pass_turns(world, 1)
+    sync(world)
     finish(world)
     assert [told["error"]["err_code"] for told in replies(other)] == [10059]
 

@@ -1,5 +1,6 @@
 """Creations and deletions take the door of the set of streams, in the order of their requests."""
 
+from errno import ENOSPC
 from random import Random
 from typing import Any, Final
 
@@ -14,16 +15,18 @@ from headwater.jetstream.errors import ApiError
 from headwater.jetstream.meta.stream_set import StreamSet
 from headwater.jetstream.proposal import Close
 from headwater.server.configuration.options import AccountOptions, Options, UserOptions
-from headwater.server.streams.host import StreamHost
-from headwater.server.streams.storage.stream_set_log import StreamSetLog
+from headwater.server.streams import api_service
+from headwater.store.catalogue_commit import CatalogueCommit
 from headwater.store.recovery.catalogue import CATALOGUE_FILE
 from headwater.testing.disk import SimDisk
 from tests.kit.stored_world import FOLDER, StoredWorld, streaming
 from tests.kit.stream_world import StreamWorld
+from tests.kit.world import Peer
 
 CATALOGUE: Final = f"{FOLDER}/{CATALOGUE_FILE}"
 NOT_FOUND: Final = error_codes.STREAM_NOT_FOUND.err_code
 NAME_EXIST: Final = error_codes.STREAM_NAME_EXIST.err_code
+NO_ROOM: Final = error_codes.STORAGE_RESOURCES_EXCEEDED.err_code
 NOT_CREATED: Final = error_codes.STREAM_CREATE.err_code
 LOST_OFFICE: Final = ApiError.of(error_codes.CLUSTER_NOT_LEADER)
 BACKUP: Final = BEGINNING + b"".join(
@@ -39,35 +42,46 @@ BACKUP: Final = BEGINNING + b"".join(
 
 
 class SetWorld(StreamWorld):
-    """A server whose catalogue is synced when the test says so, while `is_late`."""
+    """A server whose streams are created and deleted by clients of their own, which wait.
+
+    While `is_late`, its catalogue gets its sync when the test says so; while `is_held`, nothing is
+    written, as if a quorum had to have the entries first.
+    """
 
     def __init__(self, disk: SimDisk | None = None, sync_always: bool = False) -> None:
-        self.is_late = False
+        self.is_late = self.is_held = False
         super().__init__(Options(jetstream=streaming(sync_always=sync_always)), disk)
 
-    @property
-    def host(self) -> StreamHost:
-        assert self.node.jetstream is not None
-        return self.node.jetstream
-
-    def ask_for(self, name: str, **config: Any) -> int:
+    def ask_for(self, name: str, sender: Peer | None = None, **config: Any) -> int:
         """Ask for a stream without waiting for the answer."""
         subjects = [f"{name.lower()}.>"]
-        return self.call(f"STREAM.CREATE.{name}", {"name": name, "subjects": subjects, **config})
+        body = {"name": name, "subjects": subjects, **config}
+        return self.call(f"STREAM.CREATE.{name}", body, sender or self.modern())
+
+    def delete(self, name: str) -> int:
+        """Ask for the deletion of a stream without waiting for the answer."""
+        return self.call(f"STREAM.DELETE.{name}", sender=self.modern())
+
+    def sync_set(self) -> None:
+        """Let the catalogue have its sync, if it is not late."""
+        if not (self.is_late or self.is_held):
+            super().sync_set()
 
     def commit(self) -> None:
-        """Sync the catalogue, and let all follow from it."""
-        was_late, self.is_late = self.is_late, False
-        log = self.host.stream_set.log
-        log.sync()
-        self.is_late = was_late
-        self.host.stream_set.sync()
+        """Let the disk take what it was given, and all follow from it."""
+        was_held, self.is_held = self.is_held, False
+        self.host.runners.want_commit()
         self.settle()
+        self.finish_checks()
+        if not self.is_late:
+            super().sync_set()
+        self.is_held = was_held
 
     def retreat(self, error: ApiError = LOST_OFFICE) -> None:
-        """Withdraw what is in flight."""
+        """Withdraw what is in flight, of which nothing is written."""
         self.host.stream_set.retreat(error)
         self.settle()
+        self.sync_set()
 
     def restore(self, name: str) -> int:
         """Ask for a stream from a backup, and send all of it."""
@@ -95,18 +109,13 @@ class SetWorld(StreamWorld):
 
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> SetWorld:
-    return with_late_syncs(SetWorld(), monkeypatch)
+    return holding(SetWorld(), monkeypatch)
 
 
-def with_late_syncs(world: SetWorld, monkeypatch: pytest.MonkeyPatch) -> SetWorld:
-    """A world whose catalogue takes its time, as a quorum does."""
-    sync = StreamSetLog.sync
-
-    def sync_in_time(self: StreamSetLog) -> None:
-        if not world.is_late:
-            sync(self)
-
-    monkeypatch.setattr(StreamSetLog, "sync", sync_in_time)
+def holding(world: SetWorld, monkeypatch: pytest.MonkeyPatch) -> SetWorld:
+    """A world that can be held."""
+    begin = CatalogueCommit.begin
+    monkeypatch.setattr(CatalogueCommit, "begin", lambda self: not world.is_held and begin(self))
     return world
 
 
@@ -132,7 +141,7 @@ def test_requests_for_a_name_wait_for_the_creation_that_is_in_flight(world: SetW
         world.ask_for("S"),
         world.ask_for("S"),
         world.ask_for("S", max_msgs=5),
-        world.call("STREAM.DELETE.S"),
+        world.delete("S"),
         world.ask_for("S", max_msgs=5),
     ]
     assert not world.answers
@@ -147,7 +156,7 @@ def test_any_number_of_requests_may_wait(world: SetWorld) -> None:
     world.is_late = True
     asked = []
     for _ in range(200):
-        asked += [world.ask_for("S", storage="memory"), world.call("STREAM.DELETE.S")]
+        asked += [world.ask_for("S", storage="memory"), world.delete("S")]
     world.is_late = False
     world.commit()
     assert world.errors(*asked) == [0] * 400
@@ -165,7 +174,7 @@ def test_a_creation_is_checked_against_the_streams_that_are_in_flight(world: Set
 def test_a_stream_goes_on_until_its_deletion_is_recorded(world: SetWorld) -> None:
     world.ask_for("S")
     world.is_late = True
-    deleted = world.call("STREAM.DELETE.S")
+    deleted = world.delete("S")
     published = world.publish("s.x")
     assert world.answers[published]["seq"] == 1
     assert deleted not in world.answers
@@ -174,31 +183,124 @@ def test_a_stream_goes_on_until_its_deletion_is_recorded(world: SetWorld) -> Non
     assert world.errors(world.call("STREAM.INFO.S")) == [NOT_FOUND]
 
 
+def test_independent_creations_and_deletions_of_a_turn_share_one_sync(
+    world: SetWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("GONE", "LOST"):
+        world.ask_for(name)
+    told = [*world.answers]
+    world.is_late = True
+    sync, syncs = CatalogueCommit.sync, list[CatalogueCommit]()
+
+    def count_sync(self: CatalogueCommit) -> None:
+        syncs.append(self)
+        sync(self)
+
+    monkeypatch.setattr(CatalogueCommit, "sync", count_sync)
+    asked = [world.ask_for("FIRST")]
+    asked += [world.ask_for(f"S{number}") for number in range(10)]
+    asked += [world.delete("GONE"), world.ask_for("M", storage="memory"), world.delete("LOST")]
+    assert not {*asked} & {*world.answers}
+    world.commit()
+    assert [*world.answers] == told + asked[:1], "the first one began a sync"
+    world.commit()
+    assert [*world.answers] == told + asked, "in the order in which they came"
+    assert len(syncs) == 2
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "code"),
+    [
+        ({}, {"subjects": ["s.a"]}, error_codes.STREAM_SUBJECT_OVERLAP.err_code),
+        ({"max_bytes": 600_000}, {"max_bytes": 600_000}, NO_ROOM),
+        ({"max_bytes": 600_000}, {"max_bytes": 300_000}, 0),
+        ({"storage": "memory", "max_bytes": 600_000}, {"max_bytes": 600_000}, 0),
+    ],
+)
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_creation_is_refused_only_because_of_a_stream_that_comes(
+    first: dict[str, Any], second: dict[str, Any], code: int, fails: bool, world: SetWorld
+) -> None:
+    world.is_late = True
+    world.ask_for("FIRST")
+    asked = [world.ask_for("S", **first), world.ask_for("T", **second)]
+    world.commit()
+    if fails:
+        world.disk.fail("create", "*/%24G%2FS/*")
+    for _ in range(3):
+        world.commit()
+    is_there = "storage" in first or not fails
+    assert world.errors(*asked) == [0 if is_there else NOT_CREATED, code if is_there else 0]
+
+
+def test_on_a_full_disk_creations_of_a_sync_are_refused_and_deletions_made(
+    world: SetWorld,
+) -> None:
+    world.ask_for("GONE")
+    world.is_late = True
+    world.ask_for("FIRST")
+    asked = [world.ask_for("S"), world.delete("GONE"), world.ask_for("T")]
+    world.disk.fail("write", CATALOGUE, code=ENOSPC, times=None)
+    for _ in range(3):
+        world.commit()
+    assert world.errors(*asked) == [NOT_CREATED, 0, NOT_CREATED]
+    assert world.names() == ["FIRST"]
+
+
+def test_a_publish_behind_a_creation_finds_the_stream_when_the_disk_is_slow(
+    world: SetWorld,
+) -> None:
+    world.is_late = True
+    client = world.modern()
+    asked = world.ask_for("S", client)
+    published = world.push_from(client, "s.x", b"x")
+    purged = world.call("STREAM.PURGE.S", sender=client)
+    created_behind = world.ask_for("T", client)
+    assert not world.answers
+    elsewhere = world.publish("s.x")
+    received = bytes(world.caller.connection.received)
+    assert b"MSG inbox.%d 9 0\r\n" % elsewhere not in received
+    assert b"NATS/1.0 503" in received, "others go on, and there is no stream for them yet"
+    world.commit()
+    assert world.answers[asked]["did_create"]
+    assert world.answers[published]["seq"] == 1
+    assert world.answers[purged]["purged"] == 1
+    world.commit()
+    assert world.answers[created_behind]["did_create"]
+
+
+def test_without_its_turn_a_publish_behind_a_creation_is_lost(
+    world: SetWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(api_service, "_ALONE", ())
+    with pytest.raises((AssertionError, KeyError)):
+        test_a_publish_behind_a_creation_finds_the_stream_when_the_disk_is_slow(world)
+
+
 # --- retreat ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("storage", ["file", "memory"])
-def test_a_retreat_forgets_a_stream_that_was_only_proposed_and_answers_its_client(
-    world: SetWorld, storage: str
+def test_a_retreat_forgets_streams_that_were_only_proposed_and_answers_their_clients(
+    world: SetWorld,
 ) -> None:
     world.ask_for("KEPT")
     before = world.disk.dump()
-    world.is_late = True
-    asked = world.ask_for("S", storage=storage)
+    world.is_held = True
+    asked = [world.ask_for("S"), world.ask_for("M", storage="memory"), world.ask_for("T")]
     world.retreat()
-    assert world.errors(asked) == [LOST_OFFICE.err_code]
+    assert world.errors(*asked) == [LOST_OFFICE.err_code] * 3
     assert world.disk.dump() == before
     assert world.names() == ["KEPT"]
-    again = world.ask_for("S", storage=storage, max_msgs=5)
+    again = [world.ask_for(name, max_msgs=5) for name in "SMT"]
     world.commit()
-    assert world.errors(again) == [0]
+    assert world.errors(*again) == [0, 0, 0]
 
 
 def test_requests_behind_a_retreat_are_decided_by_the_streams_that_are_left(
     world: SetWorld,
 ) -> None:
-    world.is_late = True
-    asked = [world.ask_for("S"), world.call("STREAM.DELETE.S"), world.ask_for("S", max_msgs=5)]
+    world.is_held = True
+    asked = [world.ask_for("S"), world.delete("S"), world.ask_for("S", max_msgs=5)]
     world.retreat()
     world.commit()
     assert world.errors(*asked) == [LOST_OFFICE.err_code, NOT_FOUND, 0]
@@ -208,8 +310,8 @@ def test_a_retreat_leaves_a_stream_whose_deletion_was_only_proposed(world: SetWo
     world.ask_for("S")
     world.publish("s.x")
     before = world.disk.dump()
-    world.is_late = True
-    asked = world.call("STREAM.DELETE.S")
+    world.is_held = True
+    asked = world.delete("S")
     world.retreat()
     assert world.errors(asked) == [LOST_OFFICE.err_code]
     assert world.disk.dump() == before
@@ -218,14 +320,14 @@ def test_a_retreat_leaves_a_stream_whose_deletion_was_only_proposed(world: SetWo
 
 def test_a_retreat_removes_the_log_of_a_restore_that_was_only_proposed(world: SetWorld) -> None:
     before = world.disk.files()
-    world.is_late = True
+    world.is_held = True
     asked = world.restore("R")
     assert asked not in world.answers
     assert world.disk.files() != before, "the log is filled before its stream is created"
     world.retreat()
     assert world.errors(asked) == [LOST_OFFICE.err_code]
     assert world.disk.files() == before
-    world.is_late = False
+    world.is_held = False
     assert world.answer(world.restore("R"))["state"]["messages"] == 1
 
 
@@ -274,9 +376,11 @@ def test_proposals_that_a_stream_has_not_committed_are_refused_before_it_is_clos
     asked = world.call("CONSUMER.CREATE.S.C.s.none", {"stream_name": "S", "config": consumer})
     world.sync()
     world.caller.send(b"SUB pull 8\r\nPUB $JS.API.CONSUMER.MSG.NEXT.S.C pull 0\r\n\r\n")
+    world.is_late = True
+    deleted = world.delete("S")
     in_flight = [world.publish("s.x"), world.call("STREAM.PURGE.S"), world.publish("s.y")]
     assert [*world.answers] == [created, asked]
-    deleted = world.call("STREAM.DELETE.S")
+    world.commit()
     assert world.errors(*in_flight, deleted) == [NOT_FOUND, NOT_FOUND, NOT_FOUND, 0]
     assert [*world.answers][2:] == [*in_flight, deleted], "the deletion is answered last"
     received = bytes(world.caller.connection.received)
@@ -289,7 +393,7 @@ def test_nothing_that_a_deleted_stream_had_in_flight_comes_back() -> None:
     world = SetWorld(sync_always=True)
     world.ask_for("S")
     world.publish("s.x")
-    world.call("STREAM.DELETE.S")
+    world.delete("S")
     world.sync()
     assert not any("/streams/" in path for path in world.disk.files())
     again = world.ask_for("S")
@@ -329,17 +433,17 @@ def test_an_account_is_purged_by_one_entry() -> None:
 def test_any_walk_leaves_the_set_that_its_catalogue_tells(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world, rng = with_late_syncs(SetWorld(), monkeypatch), Random(seed)
+    world, rng = holding(SetWorld(), monkeypatch), Random(seed)
     asked = []
     for _ in range(60):
-        world.is_late = rng.random() < 0.7
+        world.is_held = rng.random() < 0.7
         name = rng.choice("STU")
         request = rng.choice(["create", "create", "delete", "commit", "retreat"])
         if request == "create":
             storage = rng.choice([Storage.FILE, Storage.MEMORY]).value
             asked.append(world.ask_for(name, storage=storage))
         elif request == "delete":
-            asked.append(world.call(f"STREAM.DELETE.{name}"))
+            asked.append(world.delete(name))
         elif request == "commit":
             world.commit()
         else:

@@ -171,7 +171,7 @@ def the_folder_of_a_stream_is_gone() -> Outcome:
 def record(disk: SimDisk, entry: CatalogueEntry) -> None:
     """Write an entry to the catalogue as a process does that dies then."""
     store = opened(disk, "boot 1")
-    store.write_entries([entry])
+    store.catalogue_commit.write([entry])
     store.abandon()
     disk.kill()
 
@@ -216,7 +216,7 @@ def the_folder_of_a_stream_was_put_back() -> Outcome:
     store = opened(disk, "boot 1")
     identity = store.logs["a"].identity
     kinds = (CATALOGUED_DELETED, CATALOGUED_REMOVED)
-    store.write_entries([CatalogueEntry(kind, "a", identity) for kind in kinds])
+    store.catalogue_commit.write([CatalogueEntry(kind, "a", identity) for kind in kinds])
     store.abandon()
     disk.kill()
     outcome = store_outcome(disk)

@@ -45,7 +45,7 @@ from headwater.jetstream.config.stream_config import (
     identical,
     with_required_level,
 )
-from headwater.jetstream.config.stream_subjects import StreamSubjects
+from headwater.jetstream.config.stream_subjects import StreamSubjects, Taken
 from headwater.jetstream.errors import ApiError
 
 NAME_BYTES_MAX: Final = 255
@@ -71,7 +71,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     # All streams of the account by name, including the one in the request if it exists.
     streams: Mapping[str, StreamConfig] = {}
     # The subjects of those streams.
-    taken: StreamSubjects = msgspec.field(default_factory=StreamSubjects)
+    taken: Taken = msgspec.field(default_factory=StreamSubjects)
     # Refuses a configuration that reserves more than there is. The second argument is the stream's
     # current configuration, if the stream exists.
     check_reservation: Callable[[StreamConfig, StreamConfig | None], None] = _nothing_is_reserved

@@ -19,7 +19,7 @@ from headwater.jetstream.config.stream_checks.overlap import (
     is_subset,
 )
 from headwater.jetstream.config.stream_config import Republish, StreamConfig, SubjectTransformConfig
-from headwater.jetstream.config.stream_subjects import StreamSubjects
+from headwater.jetstream.config.stream_subjects import Taken
 from headwater.jetstream.errors import ApiError
 from headwater.subjects import grammar
 from headwater.subjects.transform import (
@@ -60,7 +60,7 @@ def is_valid_literal(subject: str) -> bool:
     return is_valid_subject(subject) and is_literal(subject)
 
 
-def overlaps_another(config: StreamConfig, taken: StreamSubjects) -> bool:
+def overlaps_another(config: StreamConfig, taken: Taken) -> bool:
     """Whether a message could belong to `config` and to another stream."""
     try:
         return taken.overlaps(config.name, config.subjects)

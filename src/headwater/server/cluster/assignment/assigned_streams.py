@@ -262,7 +262,7 @@ class AssignedStreams:
 
     def _decide_creation(
         self, assignment: StreamAssignment, members: Membership | None, answer: AnswerTo | None
-    ) -> Proposal[StreamSetRecord] | None:
+    ) -> Proposal[StreamSetRecord] | Callable[[], object]:
         def refuse(error: StoreError | ApiError) -> None:
             self._log.error(
                 f"Stream '{assignment.account} > {assignment.name}' cannot be held here: {error}"
@@ -281,8 +281,7 @@ class AssignedStreams:
                 assignment.incarnation,
             )
         except ApiError as error:
-            refuse(error)
-            return None
+            return partial(refuse, error)
         if count > 1:
             proposal.effects = tuple(
                 each for each in proposal.effects if not isinstance(each, StreamAnnounced)
@@ -480,12 +479,11 @@ class AssignedStreams:
             done()
             return
 
-        def decide() -> Proposal[StreamSetRecord] | None:
+        def decide() -> Proposal[StreamSetRecord] | Callable[[], object]:
             try:
                 proposal = self._files.set_log.streams.decide_delete(account, [(name, incarnation)])
             except ApiError:
-                done()
-                return None
+                return done
             if leader_elsewhere:
                 proposal.effects = tuple(
                     each for each in proposal.effects if not isinstance(each, StreamAnnounced)

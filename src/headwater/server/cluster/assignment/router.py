@@ -33,14 +33,9 @@ from headwater.server.cluster.assignment.system_requests import (
     find_system_call,
 )
 from headwater.server.core.accounts import Account
-from headwater.server.streams.api_service import (
-    API_PREFIX,
-    ApiService,
-    requires_more,
-    split_payload,
-)
+from headwater.server.streams.api_service import API_PREFIX, ApiService
 from headwater.server.streams.direct_reads import is_linearizable
-from headwater.server.streams.routing import Call
+from headwater.server.streams.routing import Call, requires_more, split_payload
 
 # A cluster without a leader says so after this time: an election may be under way.
 NO_LEADER_S: Final = 0.5

@@ -5,6 +5,7 @@ next start removes the log.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Protocol, final
 
 from headwater.jetstream import error_codes
@@ -129,15 +130,14 @@ class Staging:
         """Have a stream made of a staged log. Without a time it was created now."""
         created_ns = created_ns or self._runners.now_ns()
 
-        def decide() -> Proposal[StreamSetRecord] | None:
+        def decide() -> Proposal[StreamSetRecord] | Callable[[], object]:
             try:
                 # Other streams may have been created since the restore began.
                 self.check_creatable(account, config)
                 begun = self.restored.begin_restored(account.name, config)
                 proposal = self._files.decide_restored(account.name, begun, created_ns, consumers)
             except ApiError as error:
-                answered.refuse(error)
-                return None
+                return partial(answered.refuse, error)
             proposal.effects += (Answered(respond, answered.refuse),)
             return proposal
 

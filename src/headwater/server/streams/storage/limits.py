@@ -10,6 +10,7 @@ from headwater.jetstream import error_codes
 from headwater.jetstream.account import AccountLimits, JetStreamAccount
 from headwater.jetstream.config.stream_config import Storage, StreamConfig
 from headwater.jetstream.errors import ApiError
+from headwater.jetstream.meta.coming_streams import ComingStreams
 from headwater.jetstream.server_room import Usage, exceeded
 from headwater.server.configuration.options import GLOBAL_ACCOUNT, Options
 from headwater.server.streams.storage.resources import ResourceError, Resources
@@ -74,22 +75,29 @@ class ServerLimits:
         return self.bytes_max(storage) - self.usage.used(storage)
 
     def check_reservation(
-        self, account: JetStreamAccount, config: StreamConfig, old: StreamConfig | None
+        self,
+        account: JetStreamAccount,
+        config: StreamConfig,
+        old: StreamConfig | None,
+        coming: ComingStreams,
     ) -> None:
         """Raises ApiError if a stream would reserve more than server or account have left.
 
-        `old` is the configuration that a stream has already; None for a new one.
+        `old` is the configuration that a stream has already; None for a new one. `coming` are the
+        streams whose creation is in flight.
         """
         if 0 < account.limits.max_consumers < config.max_consumers:
             raise ApiError.of(error_codes.MAXIMUM_CONSUMERS_LIMIT)
-        reserved = account.reserved_bytes(config.storage)
+        storage = config.storage
+        reserved = account.reserved_bytes(storage) + coming.reserved(storage, account.name)
         if old is None:
             # A new stream without a limit needs a single byte that is left.
             added = config.max_bytes if config.max_bytes >= 0 else 1
-            self._check(account, config.storage, reserved + added, added)
+            on_server = added
         else:
             added = max(config.max_bytes, 0) - max(old.max_bytes, 0)
-            self._check(account, config.storage, reserved + added, max(added, 0))
+            on_server = max(added, 0)
+        self._check(account, storage, reserved + added, coming.reserved(storage) + on_server)
 
     def _check(
         self, account: JetStreamAccount, storage: Storage, account_bytes: int, added_bytes: int

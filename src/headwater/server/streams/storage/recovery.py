@@ -26,6 +26,7 @@ def recover_set(files: StreamStore, stream_set: StreamSetRunner) -> None:
     )
     if adoption.records:
         stream_set.propose(adoption)
+        stream_set.commit()
     for created in files.set_log.unmade:
         _finish_creation(files, created, stream_set)
 
@@ -39,6 +40,7 @@ def _finish_creation(
     except StoreError as error:
         files.store.findings.add("unmade", str(error))
         stream_set.withdraw(created, error)
+        stream_set.commit()
 
 
 def recover_stream(

@@ -1,9 +1,11 @@
 """The set of streams of a server, and its log: the catalogue of the store.
 
-    Group.propose ─▶ `add_entry` ─▶ `sync`: catalogue, one write ─▶ apply ─▶ the folder follows
+    Group.propose ─▶ `add_entry` ─▶ catalogue: one write and one sync for all entries of a turn
+                                      └─▶ apply ─▶ the folder follows
 
 The catalogue is the log behind the group of the set, as the write-ahead file is that of a stream
-with `always`: the committer `Synced` adds entries, and they are committed when a sync covers them.
+with `always`: the committer `Synced` adds entries, and they are committed when a sync covers them,
+which waits for the disk off the loop (`headwater.store.catalogue_commit`).
 Streams in memory are in the set and not in its log: they end with the process, and no other server
 has to know of them.
 
@@ -64,15 +66,13 @@ class StreamKey(NamedTuple):
 class StreamSetLog:
     """The set of streams of one store, as it is on the disk."""
 
-    __slots__ = ("_added", "_store", "applied_entry", "streams", "synced_entry")
+    __slots__ = ("_commit", "_store", "applied_entry", "streams")
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._commit = store.catalogue_commit
         self.streams = StreamSet()
-        # Entries for the next sync: their indexes, and those of their records that are stored.
-        self._added: list[tuple[int, list[StreamSetRecord]]] = []
-        # The last entry that the disk has, and the last one that folders follow.
-        self.synced_entry = 0
+        # The last entry that folders follow.
         self.applied_entry = 0
 
     # --- entries -------------------------------------------------------------------------------
@@ -82,49 +82,44 @@ class StreamSetLog:
         """The reason why the store cannot be written; empty if it can."""
         return self._store.offline
 
+    @property
+    def synced_entry(self) -> int:
+        """The last entry that the disk has."""
+        return self._commit.synced
+
     def add_entry(self, entry: Proposal[StreamSetRecord]) -> None:
-        """Add an entry to the next sync."""
-        durable = [record for record in entry.records if self._is_durable(record)]
-        self._added.append((entry.index, durable))
+        """Add an entry to the next commit."""
+        entries = [each for record in entry.records for each in self._entries(record)]
+        self._commit.add(entry.index, entries)
 
     def withdraw_entries(self, index: int) -> None:
         """Drop the entries behind an index, none of which is written."""
-        self._added = [entry for entry in self._added if entry[0] <= index]
+        self._commit.withdraw(index)
 
-    def sync(self) -> None:
-        """Write the entries that were added, all or none. Raises StoreError, and then they are
-        dropped."""
-        added, self._added = self._added, []
-        records = [record for _, durable in added for record in durable]
-        created = {each.incarnation for each in records if isinstance(each, StreamCreated)}
-        if records and not created:
-            # They may make room on a full disk.
-            self._store.write_deletions([_entry(DELETED, record) for record in records])
-        elif records:
-            self._store.write_entries(
-                [entry for record in records for entry in self._entries(record, created)]
-            )
-        if added:
-            self.synced_entry = added[-1][0]
+    def when_finished(self, call: Callable[[], object]) -> None:
+        """Have a function called each time that entries are on the disk, or cannot be written."""
+        self._commit.finished = call
 
-    def _is_durable(self, record: StreamSetRecord) -> bool:
-        created: StreamCreated | None
-        if isinstance(record, StreamCreated):
-            created = record
-        else:
-            created = self.streams.creation_of(record)
-        return created is not None and created.config.storage is Storage.FILE
+    def take_problem(self) -> StoreError | None:
+        """The error, once, for which the entries of the last commit are not written."""
+        return self._commit.take_problem()
 
-    def _entries(self, record: StreamSetRecord, created: set[bytes]) -> list[CatalogueEntry]:
-        """The entries of a record, and of the folder that it finds.
+    def commit(self) -> None:
+        """Write the entries that were added, and wait for the disk."""
+        self._commit.commit()
 
-        `created` are the streams that are created by the same write: their folders are yet to come.
-        """
+    def _entries(self, record: StreamSetRecord) -> list[CatalogueEntry]:
+        """The entries of a record that is in flight, and of the folder that it finds; none for a
+        stream in memory."""
+        created = record if isinstance(record, StreamCreated) else self.streams.creation_of(record)
+        if created is None or created.config.storage is not Storage.FILE:
+            return []
         log = self._store.logs.get(_name_of(record))
         has_folder = log is not None and log.identity == record.incarnation
-        if isinstance(record, StreamCreated):
+        if record is created:
             return [_entry(CREATED, record), *([_entry(MADE, record)] if has_folder else [])]
-        is_gone = not has_folder and record.incarnation not in created
+        # The folder of a stream whose creation is in flight is yet to come.
+        is_gone = not has_folder and not self.streams.is_coming(created)
         return [_entry(DELETED, record), *([_entry(REMOVED, record)] if is_gone else [])]
 
     # --- opening -------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ from headwater.jetstream.config.stream_config import (
     with_required_level,
     with_server_metadata,
 )
+from headwater.jetstream.config.stream_subjects import StreamSubjects
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.request_bodies import read_request
 from tests.kit.recorded.streams import (
@@ -50,11 +51,12 @@ def request_of(document: Document) -> StreamRequest:
 def surroundings_of(streams: list[Document], limits: dict[str, Any]) -> Surroundings:
     """An account after the streams were created one after the other."""
     configs: dict[str, StreamConfig] = {}
-    surroundings = Surroundings(streams=configs, **limits)
+    taken = StreamSubjects()
+    surroundings = Surroundings(streams=configs, taken=taken, **limits)
     for document in streams:
         config = check_new(request_of(document), surroundings)
         configs[config.name] = config
-        surroundings.taken.add(config.name, config.subjects)
+        taken.add(config.name, config.subjects)
     return surroundings
 
 

@@ -8,6 +8,7 @@ from headwater.jetstream import error_codes
 from headwater.jetstream.account import AccountLimits, JetStreamAccount
 from headwater.jetstream.config.stream_config import Storage, StreamConfig
 from headwater.jetstream.errors import ApiError, ErrorCode
+from headwater.jetstream.meta.coming_streams import ComingStreams
 from headwater.server.configuration.options import AccountOptions, Options
 from headwater.server.streams.storage.limits import ServerLimits
 from headwater.server.streams.storage.resources import ResourceError, Resources
@@ -42,7 +43,7 @@ def refusal(
 ) -> int | None:
     """The number of the error that a reservation meets."""
     try:
-        limits.check_reservation(account, config, old)
+        limits.check_reservation(account, config, old, ComingStreams())
     except ApiError as error:
         return error.err_code
     return None

@@ -145,7 +145,9 @@ def test_a_stream_whose_folder_a_crash_has_kept_from_being_made_is_made() -> Non
     # As if the process had died right behind the record.
     store = open_store(disk, FOLDER, SeededEntropy(labelled_rng(1, "store")), disk.boot_id)
     recorded = store.catalogue.state.streams["$G/S"]
-    store.write_entries([CatalogueEntry(CREATED, "$G/S", recorded.identity, recorded.record)])
+    store.catalogue_commit.write(
+        [CatalogueEntry(CREATED, "$G/S", recorded.identity, recorded.record)]
+    )
     store.abandon()
     disk.kill()
     again = started(disk)
@@ -249,7 +251,7 @@ def test_a_stream_that_is_created_and_deleted_by_one_sync_leaves_no_record_and_n
         entry.index = index
         streams.append(entry.records[0])
         log.add_entry(entry)
-    log.sync()
+    log.commit()
     assert log.synced_entry == 2
     assert isinstance(created, StreamCreated)
     # As if the process had died between the effects of the two.
