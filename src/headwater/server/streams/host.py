@@ -308,7 +308,7 @@ class StreamHost:
         log = stream.log
         if isinstance(log, FileLog) and not log.is_replica:
             home = self._home_of(account.name)
-            tell_losses(self._advisories, self._log.error, home, stream.name, log.newly_lost)
+            tell_losses(self._advisories, self._log.warn, home, stream.name, log.newly_lost)
 
     def reload(self, options: Options) -> None:
         """Take over the limits of a new configuration, of the server and of accounts."""

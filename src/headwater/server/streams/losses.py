@@ -12,7 +12,7 @@ _NAMED_MAX: Final = 5
 
 def tell_losses(
     advisories: Advisories,
-    log_error: Callable[[str], object],
+    log_warning: Callable[[str], object],
     account: Account,
     stream_name: str,
     ranges: Sequence[tuple[int, int]],
@@ -22,7 +22,7 @@ def tell_losses(
         return
     named = ", ".join(f"{first} to {last}" for first, last in ranges[:_NAMED_MAX])
     more = f" and {len(ranges) - _NAMED_MAX} more ranges" if len(ranges) > _NAMED_MAX else ""
-    log_error(
+    log_warning(
         f"Stream '{account.name} > {stream_name}': messages with the sequences {named}{more} are "
         "lost, if there were any. The stream goes on above them: publish again what its readers "
         "miss, or restore a backup. With sync_interval: always a power loss costs nothing."

@@ -719,7 +719,7 @@ class StreamReplica:
         if self.runner is not None:
             runners, account = self._runners, self.runner.account
             name = self.stream.name
-            tell_losses(runners.advisories, runners.log_error, account, name, ranges)
+            tell_losses(runners.advisories, runners.log_warning, account, name, ranges)
 
     def end_leading(self) -> None:
         """Follow from now on."""

@@ -82,7 +82,6 @@ class StreamRunners:
         self.broker = broker
         self.advisories = advisories
         self.log_warning = log.warn
-        self.log_error = log.error
         self.room_limits = room_limits
         self._by_key: dict[tuple[str, str], StreamRunner] = {}
         # The followers of streams that other servers lead, likewise.
