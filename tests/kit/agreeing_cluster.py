@@ -76,13 +76,17 @@ class AgreeingCluster(ClusterWorld):
         return replace(super().environment_of(name), disk=disk, boot_id=disk.boot_id)
 
     def quiet(self, seconds: float = QUIET_S) -> None:
-        """Let time pass in small steps, so that servers hear each other."""
+        """Let time pass in small steps, so that servers hear each other. Syncs take no time."""
+        self._finish_syncs()
         for _ in range(int(seconds / 0.05)):
             self.advance(0.05)
             self.settle()
-            while self.scheduler.offloaded:
-                self.scheduler.finish_offloaded()
-                self.settle()
+            self._finish_syncs()
+
+    def _finish_syncs(self) -> None:
+        while self.scheduler.offloaded:
+            self.scheduler.finish_offloaded()
+            self.settle()
 
     @property
     def meta_leader(self) -> str:
