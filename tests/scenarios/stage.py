@@ -182,6 +182,10 @@ class Stage:
     def _ask(self, actor: Actor, call: str) -> None:
         operation, _, body = call.partition(" ")
         actor.ask(API + operation, in_nanoseconds(body).encode())
+        if operation.startswith(("STREAM.CREATE.", "STREAM.DELETE.")):
+            # Only the syncs of messages are the business of a scenario.
+            self._world.settle()
+            self._finish_disk_work()
 
     def _publish(self, actor: Actor, message: str) -> None:
         subject, _, payload = message.partition(" ")

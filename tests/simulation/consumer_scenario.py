@@ -363,6 +363,16 @@ class ConsumerScenario:
                     await self._create_consumer(client, plan.full_config() | room)
                 elif kind == "delete" and self.layout.has_idler:
                     await asked(client, f"CONSUMER.DELETE.{STREAM}.{IDLER.name}")
+        await self._leave(client)
+
+    async def _leave(self, client: NatsClient) -> None:
+        """Close a client that is connected: nats-py leaves a task behind with a lost connection."""
+        is_connected = False
+        while not is_connected:
+            with contextlib.suppress(*FAILURES, OSError):
+                await client.flush()
+                is_connected = True
+            await asyncio.sleep(0)
         await client.close()
 
     async def _delete_idler(self, client: NatsClient) -> None:

@@ -119,7 +119,7 @@ DEFENCES = {
     "retreat": Defence(_no_retreat, THREE, ALONE, 2),
     "acks_at_commit": Defence(_acks_before_the_commit, THREE, ALONE, 1),
     "exact_replay": Defence(_no_exact_replay, UNSYNCED, POWERLESS, 1),
-    "unclean_start": Defence(_no_doubt_after_an_unclean_start, UNSYNCED, FORGETFUL, 2),
+    "unclean_start": Defence(_no_doubt_after_an_unclean_start, UNSYNCED, FORGETFUL, 5),
 }
 
 

@@ -83,7 +83,7 @@ def standard_base64(session: Session) -> Observation:
     return client.exchange(connect_line(nkey=ADA.public, sig=sig))
 
 
-@catalogue.case("nkeys.signature-of-another", text="Authorization Violation")
+@catalogue.case("nkeys.signature-of-another")
 def signature_of_another(session: Session) -> Observation:
     """The signature of another key is a violation."""
     client, nonce = greeted(session)

@@ -265,7 +265,7 @@ def mapped_subject_reversed(session: Session) -> Observation:
     return spoken(session, "client")
 
 
-@catalogue.case("tls.map.nobody", setup=map_to("somebody"), text="Authorization Violation")
+@catalogue.case("tls.map.nobody", setup=map_to("somebody"))
 def mapped_to_nobody(session: Session) -> Observation:
     """A certificate that names no user is a violation, whatever CONNECT says."""
     return spoken(session, "client", user="somebody")

@@ -14,9 +14,13 @@ ROUNDS: Final = 8
 # Rounds before the count begins: caches and tables are filled once.
 _WARM_ROUNDS: Final = 2
 
-# The disk of the simulation remembers every change for the case of a power loss, and a closed
-# connection leaves a record for /connz.
-_KEPT: Final = ("headwater.testing.", "headwater.server.connections.closed_clients.")
+# The disk of the simulation remembers every change for the case of a power loss, a closed
+# connection leaves a record for /connz, and the shadow of a stream knows the newest steps.
+_KEPT: Final = (
+    "headwater.testing.",
+    "headwater.server.connections.closed_clients.",
+    "headwater.jetstream.consumers.records.",
+)
 # Types that closures and bound methods are made of.
 _BUILTINS: Final = ("builtins.function", "builtins.cell", "builtins.method")
 
