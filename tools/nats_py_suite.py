@@ -29,8 +29,7 @@ END: Final = "<!-- /results -->"
 # Features that come later; the first pattern that matches a test id gives the reason.
 NOT_YET: Final = (
     (r"WebSocket|websocket", "WebSocket: not yet supported"),
-    (r"TLS", "TLS: not yet supported"),
-    (r"nkeys|NKEYS|Nkeys|ClientJWTAuth|ClientAuth.*[Nn]key", "nkeys and JWT: not yet supported"),
+    (r"ClientJWTAuth", "JWT: not yet supported"),
 )
 
 
