@@ -61,18 +61,13 @@ class LogSegments:
         self._waiting: list[bytes] = []
         self.waiting_bytes = 0
         self._waiting_from = 0
-        # The size of the file behind which they will be written.
+        # The size of the last segment, behind which the waiting records will be written.
         self._waiting_at = 0
 
     @property
     def last(self) -> SegmentFile:
         """The segment that is written to."""
         return self.by_first[self._index.segments[-1].first_sequence]
-
-    @property
-    def written_sequence(self) -> int:
-        """The last sequence that the operating system has; later ones wait in memory."""
-        return self._waiting_from - 1 if self._waiting else self._index.last_sequence
 
     def in_order(self) -> list[SegmentFile]:
         """All segments, by sequence."""
@@ -86,7 +81,7 @@ class LogSegments:
         Returns their offset; `NO_OFFSET` if another segment has to begin. Raises OSError.
         """
         segment = self.by_first[self._index.segments[-1].first_sequence]
-        # No other record comes into the file before those that wait.
+        # No other record gets into the file before the waiting ones.
         size = self._waiting_at if self._waiting else segment.file.size
         # With the records that wait, so that a flush never has to begin a segment.
         offset = size + self.waiting_bytes
