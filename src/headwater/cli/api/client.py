@@ -121,8 +121,8 @@ class AsyncApiClient:
         """The names of all streams, or of those that keep `subject`."""
         return await joined(self._pages(pages.stream_names(subject)))
 
-    async def promising_info(self, stream: str, **wanted: Any) -> Document:
-        """`info` with the sync intervals of the stream's servers, if the server knows the word."""
+    async def info_with_sync_intervals(self, stream: str, **wanted: Any) -> Document:
+        """`info` with the sync intervals of the stream's servers, if the server has them."""
         try:
             return await self.info(stream, **wanted, sync_intervals=True)
         except CommandRefused as refused:

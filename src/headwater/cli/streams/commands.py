@@ -239,7 +239,7 @@ def info(
     wanted: dict[str, Any] = {"deleted_details": True} if deleted else {}
     if subjects or subject:
         wanted["subjects_filter"] = subject or ">"
-    answer = api.call(lambda calls: calls.promising_info(name, **wanted))
+    answer = api.call(lambda calls: calls.info_with_sync_intervals(name, **wanted))
     promises = Promises.of(answer)
     if as_json:
         output.result(document(answer | {"promises": promises.document()}))
@@ -348,7 +348,8 @@ headwater stream get ORDERS --last-for orders.new --consistency session --min-la
     "--consistency",
     type=click.Choice([level.value for level in ReadLevel]),
     default=ReadLevel.LEADER.value,
-    help="Linearizable: no message that was acknowledged before is missed.",
+    help="weak: of any server; session: with all up to --min-last-seq; leader: of the leader (the "
+    "default); linearizable: with all that was acknowledged before.",
 )
 @click.option(
     "--min-last-seq",

@@ -440,7 +440,7 @@ Server:
     -n, --name, --server_name <name> Name of this server (default: its id)
     -P, --pid <file>                 Write the process id to this file
     -m, --http_port <port>           Port for monitoring over HTTP, -1 for any free one
-    -ms, --https_port <port>         The same over HTTPS
+    -ms, --https_port <port>         Port for monitoring over HTTPS, instead of HTTP
     -c, --config <file>              Configuration file; flags win over what it says
     -t                               Check the configuration file and exit
     -sl, --signal <signal>[=<pid>]   Signal a running server: ldm, stop, quit, term, reopen, reload.
