@@ -5,37 +5,17 @@ those shapes, or of all that have replicas, and describes each run that fails.
 """
 
 import sys
-import time
-import traceback
 
 from tests.simulation.replicated_scenario import SHAPES, run
-
-TAIL_LINES = 60
+from tests.simulation.seed_runs import run_seeds
 
 
 def main(arguments: list[str]) -> int:
     """Run the seeds. Returns the number of runs that failed."""
     count, first, *names = arguments
     chosen = names or [name for name, shape in SHAPES.items() if shape.replicas > 1]
-    failures = runs = 0
-    for seed in range(int(first), int(first) + int(count)):
-        for name in chosen:
-            begun_s = time.process_time()
-            runs += 1
-            try:
-                world, _ = run(seed, SHAPES[name])
-            except BaseException as error:
-                if isinstance(error, KeyboardInterrupt):
-                    raise
-                failures += 1
-                print(f"FAILED: seed {seed}, {name}", flush=True)
-                lines = "".join(traceback.format_exception(error)).splitlines()
-                print("\n".join(lines[-TAIL_LINES:]), flush=True)
-                continue
-            took_s = time.process_time() - begun_s
-            print(f"seed {seed}, {name}: {took_s:.1f} s, {world.now_s():.0f} virtual s", flush=True)
-    print(f"{runs} runs, {failures} failures", flush=True)
-    return failures
+    seeds = range(int(first), int(first) + int(count))
+    return run_seeds(seeds, chosen, lambda seed, name: run(seed, SHAPES[name])[0])
 
 
 if __name__ == "__main__":
