@@ -10,7 +10,7 @@ from typing import Any, Protocol, final
 
 from nats.errors import Error
 
-from headwater.checker.features import Increment, Mortal, PinnedDelivery, RollUp, Scheduled
+from headwater.checker.features import Expiring, Increment, PinnedDelivery, RollUp, Scheduled
 from headwater.checker.history import History
 from headwater.go.times import format_time
 from headwater.testing.recorder import Recorder
@@ -112,7 +112,7 @@ class Timing(_Featured):
 
     async def _with_time(self, recorder: Recorder, label: str) -> None:
         subject = f"timed.m.{self.rng.choice('ab')}"
-        operation = Mortal(**self.begun(), subject=subject, body=label)
+        operation = Expiring(**self.begun(), subject=subject, body=label)
         await recorder.send(operation, subject, label, Nats_TTL=TTL)
 
     async def _in_place(self, recorder: Recorder, label: str) -> None:

@@ -51,7 +51,7 @@ def test_the_workload_has_every_kind_of_operation() -> None:
         ("COUNT", "Increment"),
         ("FLEETING", "Increment"),
         ("TIMED", "Scheduled"),
-        ("TIMED", "Mortal"),
+        ("TIMED", "Expiring"),
         ("TIMED", "RollUp"),
         ("TIMED", "PinnedDelivery"),
     ):

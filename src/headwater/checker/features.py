@@ -7,8 +7,8 @@
     roll-ups        a confirmed roll-up has nothing before it on its subject
     pinned clients  all messages under one pin go to one client
 
-A history of such a stream has these operations, and no messages that the other checks know. The
-replicas are those after quiet, when all times of the history have come.
+A history of such a stream has these operations, and no messages that the other checks know. Its
+replicas are read when no client works any more and every time in the history is over.
 """
 
 import json
@@ -41,7 +41,7 @@ class Scheduled(Operation):
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class Mortal(Operation):
+class Expiring(Operation):
     """A publish with a time to live. All messages of its subject have one."""
 
     subject: str
@@ -113,12 +113,12 @@ def check_times_to_live(history: History) -> Verdict:
 
 
 def _left_behind(history: History) -> Iterator[Offence]:
-    of_subject = {each.subject: each for each in history.all_of(Mortal)}
+    of_subject = {each.subject: each for each in history.all_of(Expiring)}
     for replica in history.replicas:
         for sequence, stored in replica.messages.items():
-            mortal = of_subject.get(stored.subject)
-            if mortal is not None:
-                yield Offence(f"{stored.body!r} at {sequence} is on {replica.server}", (mortal,))
+            expiring = of_subject.get(stored.subject)
+            if expiring is not None:
+                yield Offence(f"{stored.body!r} at {sequence} is on {replica.server}", (expiring,))
 
 
 def check_roll_ups(history: History) -> Verdict:

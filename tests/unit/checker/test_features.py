@@ -3,8 +3,8 @@
 import pytest
 
 from headwater.checker.features import (
+    Expiring,
     Increment,
-    Mortal,
     PinnedDelivery,
     RollUp,
     Scheduled,
@@ -74,9 +74,9 @@ def test_a_schedule_fires_once(reason: str, count: int, is_right: bool) -> None:
 
 @pytest.mark.parametrize("body", ["x", ""])
 def test_nothing_is_left_of_a_message_whose_time_has_come(body: str) -> None:
-    mortal = Mortal(client="p", begin_s=1.0, subject="m", body="x")
-    assert broken(history(mortal, messages={2: ("other", "y")})) == []
-    found = history(mortal, messages={1: ("m", body)})
+    expiring = Expiring(client="p", begin_s=1.0, subject="m", body="x")
+    assert broken(history(expiring, messages={2: ("other", "y")})) == []
+    found = history(expiring, messages={1: ("m", body)})
     assert broken(found) == ["messages go after their time"]
 
 
