@@ -149,7 +149,7 @@ class Environment:
     # The disk of the streams, and an id that changes when the machine restarts.
     disk: FileSystem
     boot_id: str
-    # Marks of stores in a folder in memory, by the folder; an empty one takes that of the machine.
+    # The marks of stores in a folder in memory; an empty path is the runtime folder of the machine.
     marks_in: Callable[[str], MarkMemory]
     # The rules of a time zone by its name in the IANA database; None for an unknown name.
     find_zone: Callable[[str], tzinfo | None]

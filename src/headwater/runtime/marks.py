@@ -1,8 +1,7 @@
 """The marks of stores in a folder that the machine empties when it restarts.
 
-A mark is a file that is mapped into memory: a word of it costs no call of the operating system, and
-outlives the process. The file is on the disk of nobody where the folder is in memory, as runtime
-folders are.
+A mark is a file that is mapped into memory: a change of a word costs no call of the operating
+system, and outlives the process. Runtime folders are in memory, so the file is on no disk.
 """
 
 import mmap
@@ -26,7 +25,7 @@ class SystemMarks:
     __slots__ = ("_folder",)
 
     def __init__(self, folder: str = "") -> None:
-        """Without a folder, the first runtime folder that this user may write to is taken."""
+        """An empty folder stands for the first runtime folder that this user may write to."""
         self._folder = folder
 
     def read(self, folder: str) -> bytes:
@@ -48,7 +47,7 @@ class SystemMarks:
             os.unlink(unfinished)
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         with open(os.open(unfinished, flags, 0o600), "r+b") as file:
-            # Written, so that no word is ever written where there is no room for it.
+            # The file gets its room here: a word that is changed later never lacks any.
             file.write(data)
             file.flush()
             words = memoryview(mmap.mmap(file.fileno(), len(data))).cast("Q")

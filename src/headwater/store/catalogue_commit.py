@@ -3,8 +3,8 @@
     add ─▶ begin: one write of all ─▶ sync, off the loop ─▶ finish ─▶ `synced`, or `take_problem`
 
 A server takes these steps together with those of `headwater.store.group_commit`, so that streams
-and their set share a wait for the disk. If a write fails, nobody is told before another file has
-taken the place of one that may have the entries all the same.
+and their set share a wait for the disk. If a write fails, the file may have the entries all the
+same: another file takes its place before anybody is told of the failure.
 
 Deletions on a disk without room count as written: their entries wait until files of streams are
 gone.
@@ -67,7 +67,7 @@ class CatalogueCommit:
         # Entries that are not written, and those of the commit that is under way.
         self._added: list[_Added] = []
         self._writing: list[_Added] = []
-        # Whether a commit is under way that has something to do.
+        # Whether a commit is under way, with entries or with another file.
         self._is_begun = False
         # The error of a write that has left a doubtful file, and the same while the commit that is
         # under way replaces the file.
@@ -77,9 +77,9 @@ class CatalogueCommit:
         self._problem: StoreError | None = None
         # Whether the next commit writes entries that wait for others.
         self._takes_waiting = False
-        # The index of the last entry that the disk has, as far as it has to.
+        # The index of the last entry that the disk has, or need not have.
         self.synced = 0
-        # Called when `synced` is another, or there is a problem.
+        # Called when `synced` has advanced, or there is a problem.
         self.finished: Callable[[], object] = lambda: None
 
     def add(self, index: int, entries: Sequence[CatalogueEntry]) -> None:

@@ -1,9 +1,9 @@
 """The times for which a copy waits: for the answer to a request, and for a sign of its origin.
 
-On a slow link an answer waits behind messages, and one large message takes longer than an origin is
-silent that is gone. A copy that asked again each time would fill the link with messages that nobody
-takes, and never go on. So each wait that was in vain doubles the next one; the waits become shorter
-again when answers and signs come sooner.
+On a slow link an answer waits behind messages, and one large message may take longer than the
+silence after which an origin counts as gone. A copy that asked again each time would fill the link
+with messages that it drops, and would never go on. So each wait that was in vain doubles the next
+one; the waits become shorter again when answers and signs come sooner.
 """
 
 from typing import Final, final
@@ -11,13 +11,13 @@ from typing import Final, final
 from headwater.base.clock import NS_PER_S
 from headwater.jetstream.copying.requests import HEARTBEAT_NS
 
-# A request is answered within this time, or it was lost.
+# A request without an answer within this time counts as lost.
 ANSWER_NS: Final = 5 * NS_PER_S
 # An origin that sends neither messages nor heartbeats for so long is asked again.
 SILENCE_NS: Final = 4 * HEARTBEAT_NS
 # No wait is longer: a megabyte passes within this time if the link has 16 kB/s.
 PATIENCE_NS_MAX: Final = 64 * NS_PER_S
-# A silence of this many times the last distance between two signs is none.
+# A silence counts when it is longer than this many times the last distance between two signs.
 _DISTANCES: Final = 3
 
 

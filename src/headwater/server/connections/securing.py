@@ -3,8 +3,8 @@
     accepted ─▶ INFO as clear text ─▶ handshake ─▶ login       `handshake_first`: INFO comes last
         └─▶ no handshake before the time is over, or a bad one ─▶ closed
 
-The connection makes the handshake, in other threads; this is where its outcome is judged: logged,
-held to the pinned keys, and told to the connections, which go on with the login.
+The connection makes the handshake, in other threads. This module judges its outcome: it compares
+the key with the pinned ones, logs failures, and tells the connections, which go on with the login.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 """Publishes that wait for the quorum of their stream, and the one timer of a server for them all.
 
 A publish that has waited for `ack_timeout` is withdrawn with all that is behind it, and its client
-is told that the result is unknown (CONSISTENCY.md section 1). The work is done by the runner of the
+is told that the result is unknown (docs/consistency.md). The work is done by the runner of the
 stream; this module knows the times.
 """
 

@@ -148,8 +148,8 @@ class ConsumerRunner:
         self.is_held = True
 
     def hold_for(self, change: LongRecord) -> None:
-        """Have the steps of a consumer wait until `end_change` that must not come behind a change
-        of it in the log."""
+        """Hold the steps of a consumer that must not come behind its change in the log, until
+        `end_change`."""
         self._changing = self.find(change.name)
         before = None if self._changing is None else self._changing.config
         self._held_by = hold_of(change, before)

@@ -40,9 +40,9 @@ from headwater.server.streams.consumer_runner import ConsumerRunner
 from headwater.server.streams.election_listener import ElectionListener
 from headwater.store.errors import DiskFullError
 
-# The answer to publishes that may have an effect, or not.
+# The answer to publishes whose result is unknown.
 UNKNOWN: Final = ApiError.of(error_codes.PUBLISH_STATUS_UNKNOWN)
-# The answer to requests that may have an effect, or not.
+# The answer to requests whose result is unknown.
 NOT_AVAILABLE: Final = ApiError.of(error_codes.CLUSTER_NOT_AVAIL)
 
 

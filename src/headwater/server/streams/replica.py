@@ -43,10 +43,10 @@ from headwater.store.replicas import keep_partial
 LOST_MAX: Final = 1 << 26
 # The time between two looks for room, of a replica whose disk was full.
 ROOM_S: Final = 1.0
-# The time in which the quorum has to get the tail of a leader before another server is sent a
-# snapshot; then the group elects a leader anew, whose state is what is committed.
+# A leader reads a snapshot only while its tail is empty. If the quorum does not get the tail within
+# this time, the group elects a leader again, whose state is what is committed.
 TAIL_S: Final = 1.0
-# The time for which a leader has no tail because of upkeep: longer than until upkeep looks again.
+# The time for which a leader has no tail because of upkeep: longer than the interval of upkeep.
 REST_S: Final = 40.0
 
 
@@ -142,11 +142,11 @@ _HELD: Final = Struct("<Q")
 
 
 def _next_wanted(stream: Stream, held: bytes) -> int:
-    """The sequence with which a snapshot goes on behind what a follower has; 0 if it begins anew.
+    """The first sequence of a snapshot behind what a follower has; 0 for a whole snapshot.
 
     Committed messages are the same on all replicas, so those that the follower has need not travel;
     the snapshot says which of them are left. Message ids, schedules and consumers change in no
-    order that a follower could name: they are sent anew, and are few beside the messages.
+    order that a follower could name: they are all sent, and are few beside the messages.
     """
     if len(held) != _HELD.size:
         return 0
@@ -175,7 +175,7 @@ class _Source:
             replica.call_later(TAIL_S, self._end_tail)
 
     def _end_tail(self) -> None:
-        """Have the group elect a leader anew if the quorum has not got the tail."""
+        """Have the group elect a leader again if the quorum does not have the tail."""
         if not self._is_closed and self._reader is None:
             self._replica.end_tail()
 
@@ -519,7 +519,7 @@ class StreamReplica:
             self.written()
 
     def end_tail(self) -> None:
-        """Have the group elect a leader anew if the quorum has not got the tail."""
+        """Have the group elect a leader again if the quorum does not have the tail."""
         if self._ahead and self.consensus is not None:
             self.consensus.ahead.resign(self.identity)
 
@@ -528,8 +528,8 @@ class StreamReplica:
         self._runners.scheduler.call_later(seconds, work)
 
     def _take_back(self) -> None:
-        """Be as after the last entry that the quorum has: what was applied behind it may be cut off
-        from the log. A state that cannot be taken back is filled again from the next leader."""
+        """Open the files as they were after the last entry that the quorum has: entries behind it
+        may be cut off from the log. A replica without such files is filled by the next leader."""
         self._ahead.clear()
         self._end_digests()
         try:
@@ -616,7 +616,7 @@ class StreamReplica:
         """The part of the state of the leader that is here; empty if the leader sends it all.
 
         The times at which messages of a log in memory expire are told at the end of a snapshot, so
-        a log that has some of them begins anew.
+        a log that has some of them begins again.
         """
         log = self._log
         if self.starts_over or not log.messages or not isinstance(log, FileLog) or log.offline:

@@ -57,7 +57,7 @@ class AheadGroups(Protocol):
         ...
 
     def resign(self, identity: bytes) -> None:
-        """Have the members of a group elect its leader anew."""
+        """Have the members of a group elect its leader again."""
         ...
 
     def disown(self, identity: bytes, first: int) -> None:

@@ -89,7 +89,7 @@ class KickRequest(View, kw_only=True):
 
 
 class ConnectionsRequest(View, kw_only=True):
-    """The account whose connections are asked for, once more."""
+    """The account whose connections the event counts; its name is in the subject too."""
 
     acc: str | UnsetType = UNSET
 

@@ -108,7 +108,7 @@ def _beginning(identity: bytes) -> int:
 
 
 def _life(boot_id: bytes) -> int:
-    """A number that tells one life of the machine from another; 0 if there is no telling."""
+    """A number that tells one life of the machine from another; 0 if the machine has no boot id."""
     if boot_id == BOOT_UNKNOWN.encode():
         return 0
     return int.from_bytes(sha256(boot_id).digest()[:_WORD_BYTES], byteorder) or 1
@@ -133,12 +133,12 @@ class SequenceMark:
         self._words[self._slot] = sequence
 
     def follow(self, words: "memoryview[int]", slot: int) -> None:
-        """From now on tell it in a word of the mark."""
+        """Write the sequence to a word of the mark from now on."""
         words[slot] = self.sequence
         self._words, self._slot = words, slot
 
     def leave(self) -> None:
-        """From now on tell nobody."""
+        """Write the sequence to no mark from now on."""
         self._words, self._slot = memoryview(array("Q", [self.sequence])), 0
 
 
@@ -149,7 +149,7 @@ class StoreMark:
     __slots__ = ("_folder", "_free", "_memory", "_streams", "_words", "problem")
 
     def __init__(self, memory: MarkMemory | None, folder: str) -> None:
-        """Until `begin` nothing is told to anybody."""
+        """The mark is not written before `begin`."""
         self._memory = memory
         self._folder = folder
         self._words = memoryview(array("Q", bytes(_FIXED.size)))

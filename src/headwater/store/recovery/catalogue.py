@@ -351,7 +351,7 @@ class Catalogue:
         if not (added or waiting or self._is_doubtful or renews):
             return False
         writing = _Writing(added, waiting)
-        # A client does not wait for the file to be written anew.
+        # A client does not wait until the whole file is written again.
         is_shortened = self._is_long and not added
         if self._journal is None or self._is_doubtful or is_shortened or renews:
             self._begin_file(writing)
@@ -380,7 +380,7 @@ class Catalogue:
             return
         if writing.problem is not None:
             self._waiting = writing.waiting + self._waiting
-            # Without room for another file, the present one is as it was.
+            # If another file found no room, the present one is as it was.
             is_as_before = writing.is_file and isinstance(writing.problem, NoRoomError)
             self._is_doubtful |= not is_as_before
             raise writing.problem

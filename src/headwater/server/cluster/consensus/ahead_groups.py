@@ -90,7 +90,7 @@ class AheadGroups:
             node.disown(first)
 
     def resign(self, identity: bytes) -> None:
-        """Have the members of a group elect its leader anew."""
+        """Have the members of a group elect its leader again."""
         self._groups.resign_from(identity, self._clock.monotonic_ns())
         self._plan_turn()
 

@@ -5,7 +5,7 @@ that remember elect that leader, if they are a quorum. If they are not, because 
 or more have forgotten, there is no leader to be had. Servers tell each other in which groups they
 have forgotten. When those who remember have been no quorum for a while, in which other members
 could have come back, the members that have forgotten vote with what they have. The loss that is
-possible then is reported (CONSISTENCY.md, section 1).
+possible then is reported (docs/consistency.md).
 
 Why this is no looser than it has to be:
 

@@ -252,7 +252,7 @@ class Groups:
                 self._changed[identity] = member
 
     def resign_from(self, identity: bytes, now_ns: int) -> None:
-        """Cease to lead a group, so that its members elect a leader anew."""
+        """Cease to lead a group, so that its members elect a leader again."""
         member = self._members.get(identity)
         if member is not None:
             member.node.resign(now_ns)
