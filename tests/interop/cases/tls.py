@@ -271,6 +271,61 @@ def mapped_to_nobody(session: Session) -> Observation:
     return spoken(session, "client", user="somebody")
 
 
+MAP_WITH_PASSWORD = setup_of(
+    MAP, f'authorization {{ users: [ {{ user: "CN=client,O={ORGANIZATION}", password: pw }} ] }}'
+)
+
+
+@catalogue.case("tls.map.password", setup=MAP_WITH_PASSWORD, text="Authorization Violation")
+def mapped_with_password(session: Session) -> Observation:
+    """A user with a password needs it beside the certificate."""
+    return [
+        spoken(session, "client"),
+        spoken(session, "client", **{"pass": "no"}),
+        spoken(session, "client", **{"pass": "pw"}),
+    ]
+
+
+MAP_WITH_STAND_IN = setup_of(
+    MAP,
+    f'authorization {{ users: [ {{ user: "{EMAIL}" }}, {{ user: bob, password: pw }} ] }}\n'
+    "no_auth_user: bob",
+)
+
+
+@catalogue.case("tls.map.stand-in", setup=MAP_WITH_STAND_IN, text="Authorization Violation")
+def mapped_stand_in(session: Session) -> Observation:
+    """Nobody stands in for a client whose certificate names no user."""
+    return [
+        spoken(session, "client"),
+        secured(session, "client").until_closed("PING\r\n"),
+        spoken(session, "ada"),
+    ]
+
+
+@catalogue.case(
+    "tls.map.only-user",
+    setup=setup_of(MAP, "authorization { user: localhost, password: pw }"),
+    text="Authorization Violation",
+)
+def mapped_only_user(session: Session) -> Observation:
+    """The user of a server without others needs the password, whatever the certificate says."""
+    return [
+        spoken(session, "client"),
+        spoken(session, "client", user="localhost", **{"pass": "pw"}),
+    ]
+
+
+@catalogue.case(
+    "tls.map.token",
+    setup=setup_of(MAP, "authorization { token: sesame }"),
+    text="Authorization Violation",
+)
+def mapped_token(session: Session) -> Observation:
+    """A token is required whatever the certificate says."""
+    return [spoken(session, "client"), spoken(session, "client", auth_token="sesame")]
+
+
 # --- configuration -----------------------------------------------------------------------------
 
 configuration = [

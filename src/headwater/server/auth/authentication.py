@@ -57,8 +57,8 @@ class Authenticator:
     """The credentials a server accepts. Rebuilt when the options change."""
 
     __slots__ = (
+        "_by_name",
         "_by_subject",
-        "_maps_certificates",
         "_no_auth_user",
         "_single",
         "_token",
@@ -79,10 +79,14 @@ class Authenticator:
         if options.is_global_open:
             self._no_auth_user = _ANYONE
         self._token = options.token
-        self._maps_certificates = options.tls is not None and options.tls.maps_users
-        # Users who are named as the subject of a certificate.
+        # Users whom certificates may name. Nkeys, a token and the user of a server without others
+        # are not looked for in certificates, as by nats-server.
+        self._by_name: dict[str, UserOptions] = {}
+        if options.tls is not None and options.tls.maps_users:
+            self._by_name = {name: user for name, user in self._users.items() if not user.is_nkey}
+        # Those who are named as the subject of a certificate.
         self._by_subject = {
-            written_parts(name): user for name, user in self._users.items() if "=" in name
+            written_parts(name): user for name, user in self._by_name.items() if "=" in name
         }
         self._single: UserOptions | None = None
         if options.username:
@@ -92,7 +96,10 @@ class Authenticator:
     def stand_in(self) -> UserOptions | None:
         """The user of clients that present no credentials; None if they are refused."""
         user = self._no_auth_user
-        return user if user is not None and _may_connect(user) else None
+        if user is None or self._by_name or not _may_connect(user):
+            # Nobody stands in for a client whose certificate has to name its user.
+            return None
+        return user
 
     def user(self, name: str) -> UserOptions | None:
         """The configured user of that name."""
@@ -106,14 +113,15 @@ class Authenticator:
         """Judge a CONNECT, the certificates of its connection, and its signature of the nonce."""
         if not self.required:
             return Verdict(_ANYONE)
-        if self._maps_certificates:
-            return Verdict(self._owner_of(certificates))
+        if connect.nkey and self.has_signers:
+            return Verdict(self._signer(connect, nonce))
+        if self._by_name:
+            owner = self._owner_of(certificates)
+            return _REFUSED if owner is None else _compare(owner.password, connect.password, owner)
         if self._token:
             return _compare(self._token, connect.auth_token, _ANYONE)
         if not self._presents_credentials(connect) and self._no_auth_user is not None:
             return Verdict(self.stand_in)
-        if connect.nkey and self.has_signers:
-            return Verdict(self._signer(connect, nonce))
         user = self.user(connect.user)
         if user is None or user.is_nkey or not _may_connect(user):
             return _REFUSED
@@ -122,7 +130,7 @@ class Authenticator:
     def _owner_of(self, certificates: Sequence[bytes]) -> UserOptions | None:
         """The user whose name is in a certificate."""
         if certificates:
-            named = (self.user(name) for name in alternative_names(certificates[0]))
+            named = (self._by_name.get(name) for name in alternative_names(certificates[0]))
             of_subject = self._by_subject.get(subject_parts(certificates[0]))
             user = next((user for user in named if user is not None), of_subject)
             if user is not None and _may_connect(user):

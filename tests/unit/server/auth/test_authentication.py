@@ -4,10 +4,12 @@ import base64
 
 import pytest
 
+from headwater.runtime.tls import TlsSettings
 from headwater.server.auth.authentication import Authenticator, SlowCheck, Verdict
-from headwater.server.configuration.options import AccountOptions, Options, UserOptions
+from headwater.server.configuration.options import AccountOptions, Options, TlsOptions, UserOptions
 from headwater.wire.credentials.nkeys import KeyKind, KeyPair
 from headwater.wire.info import ConnectOptions
+from tests.kit.tls_files import EMAIL, ORGANIZATION, tls_files
 
 # The cheapest cost bcrypt has; a check takes a millisecond.
 # "secret", at the lowest cost there is.
@@ -215,3 +217,60 @@ class TestSigners:
         )
         assert isinstance(outcome, Verdict)
         assert outcome.user is None
+
+
+class TestCertificates:
+    TLS = TlsOptions(TlsSettings(verify=True), maps_users=True)
+    CLIENT, ADA = tls_files().certificate("client"), tls_files().certificate("ada")
+    KEY = KeyPair(KeyKind.USER, b"k" * 32)
+    NONCE = "2lZTvKgZsJTGkqE"
+
+    def judged(self, options: Options, *certificates: bytes, **fields: str) -> str | None:
+        outcome = Authenticator(options).check(said(**fields), certificates, self.NONCE)
+        assert isinstance(outcome, Verdict)
+        return name_of(outcome.user)
+
+    def test_the_subject_or_a_name_beside_it_names_the_user(self) -> None:
+        subject = f"CN=client,O={ORGANIZATION}"
+        options = Options(users=(UserOptions(subject), UserOptions(EMAIL)), tls=self.TLS)
+        assert self.judged(options, self.CLIENT, user="anything") == subject
+        assert self.judged(options, self.ADA) == EMAIL
+        assert self.judged(options) is None
+
+    def test_a_password_of_that_user_is_required_as_well(self) -> None:
+        options = Options(users=(UserOptions(EMAIL, "secret"),), tls=self.TLS)
+        assert self.judged(options, self.ADA) is None
+        assert self.judged(options, self.ADA, password="Secret") is None
+        assert self.judged(options, self.ADA, password="secret") == EMAIL
+
+    def test_nobody_stands_in_for_a_client_without_a_known_certificate(self) -> None:
+        options = Options(
+            users=(UserOptions(EMAIL), UserOptions("guest")), no_auth_user="guest", tls=self.TLS
+        )
+        assert self.judged(options, self.CLIENT) is None
+        assert Authenticator(options).stand_in is None
+
+    def test_a_certificate_does_not_replace_the_password_of_the_only_user(self) -> None:
+        # The certificate has this name.
+        options = Options(username="localhost", password="secret", tls=self.TLS)
+        assert self.judged(options, self.CLIENT) is None
+        assert self.judged(options, self.CLIENT, user="localhost", password="x") is None
+        assert self.judged(options, self.CLIENT, user="localhost", password="secret") == "localhost"
+
+    def test_a_certificate_does_not_replace_a_token(self) -> None:
+        options = Options(token="secret", tls=self.TLS)
+        assert self.judged(options, self.CLIENT) is None
+        assert self.judged(options, self.CLIENT, auth_token="secret") == ""
+
+    def test_a_client_may_sign_instead(self) -> None:
+        users = (UserOptions(self.KEY.public, is_nkey=True), UserOptions(EMAIL))
+        options = Options(users=users, tls=self.TLS)
+        signature = base64.b64encode(self.KEY.sign(self.NONCE.encode())).decode()
+        key = self.KEY.public
+        assert self.judged(options, self.ADA, nkey=key, sig=signature) == key
+        assert self.judged(options, self.ADA, nkey=key, sig="") is None
+        assert self.judged(options, self.ADA) == EMAIL
+
+    def test_a_certificate_does_not_replace_a_signature(self) -> None:
+        options = Options(users=(UserOptions("localhost", is_nkey=True),), tls=self.TLS)
+        assert self.judged(options, self.CLIENT) is None
