@@ -145,13 +145,23 @@ def load_context(settings: TlsSettings) -> SystemTlsContext:
         suites = (CIPHERS.get(name, "") for name in settings.cipher_suites)
         if named := ":".join(suite for suite in suites if suite):
             context.set_ciphers(named)
+        else:
+            # No suite of TLS 1.2 was named.
+            context.minimum_version = ssl.TLSVersion.TLSv1_3
     if settings.curve:
         context.set_ecdh_curve(CURVES[settings.curve])
     if settings.ca_file:
         _load_authorities(context, settings.ca_file)
     elif settings.verify:
         context.load_default_certs(ssl.Purpose.CLIENT_AUTH)
-    context.verify_mode = ssl.CERT_REQUIRED if settings.verify else ssl.CERT_NONE
+    if settings.verify:
+        context.verify_mode = ssl.CERT_REQUIRED
+        # A ticket does not hold the certificates of its client: a connection that is resumed by one
+        # would have none.
+        context.options |= ssl.OP_NO_TICKET
+        context.num_tickets = 0
+    else:
+        context.verify_mode = ssl.CERT_NONE
     return SystemTlsContext(context, not_after_ns)
 
 

@@ -201,6 +201,36 @@ def test_the_certificate_of_a_client_is_kept() -> None:
     assert server.open.tls.peer_certificates[0] == FILES.certificate("client")
 
 
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_a_client_that_wants_to_resume_has_its_certificate_all_the_same(
+    version: ssl.TLSVersion,
+) -> None:
+    server = SecuringServer(verify=True, ca_file=FILES.path("authority.pem"))
+    context = FILES.client_context("client")
+    context.minimum_version = context.maximum_version = version
+
+    def connect(port: int, session: ssl.SSLSession | None) -> ssl.SSLSession | None:
+        with socket.create_connection(("127.0.0.1", port), 20) as plain:
+            assert plain.recv(len(CLEAR), socket.MSG_WAITALL) == CLEAR
+            with context.wrap_socket(
+                plain, server_hostname="127.0.0.1", session=session
+            ) as secured:
+                secured.sendall(b"hi")
+                assert secured.recv(2) == b"hi"
+                return secured.session
+
+    async def run() -> None:
+        listener = await LoopNetwork().listen("127.0.0.1", 0, lambda: ClientConnection(server))
+        session = None
+        for _ in range(2):
+            session = await asyncio.to_thread(connect, listener.port, session)
+            assert server.open.tls is not None
+            assert server.open.tls.peer_certificates[:1] == (FILES.certificate("client"),)
+        listener.close()
+
+    asyncio.run(run())
+
+
 def test_a_client_is_told_of_the_end_before_its_socket_is_closed() -> None:
     async def talk(server: SecuringServer, reader: Reader, writer: Writer) -> None:
         await secure(writer)
@@ -289,3 +319,9 @@ def test_suites_and_a_curve_can_be_named() -> None:
     names = [suite["name"] for suite in load_context(settings).ssl_context.get_ciphers()]
     old = [name for name in names if not name.startswith("TLS_")]
     assert old == ["ECDHE-ECDSA-AES128-GCM-SHA256"]
+
+
+def test_suites_of_tls_1_3_alone_leave_no_older_version() -> None:
+    suites = ("TLS_AES_128_GCM_SHA256",)
+    context = load_context(TlsSettings(**PAIR, cipher_suites=suites)).ssl_context
+    assert context.minimum_version is ssl.TLSVersion.TLSv1_3
