@@ -134,14 +134,19 @@ class Authority:
         name: str,
         passphrase: bytes | None = None,
         organization: str = "",
-        names: Sequence[x509.GeneralName] = (),
+        names: Sequence[x509.GeneralName] | bytes = (),
     ) -> tuple[str, str]:
         """A certificate for 127.0.0.1 and localhost, for both sides; its path and its key's.
 
-        With `names`, it is for these instead.
+        With `names`, it is for these instead; bytes are taken as they are.
         """
         key = ec.generate_private_key(ec.SECP256R1())
         hosts = names or [x509.IPAddress(IPv4Address("127.0.0.1")), x509.DNSName("localhost")]
+        alternative: x509.ExtensionType
+        if isinstance(hosts, bytes):
+            alternative = x509.UnrecognizedExtension(x509.SubjectAlternativeName.oid, hosts)
+        else:
+            alternative = x509.SubjectAlternativeName(hosts)
         parts = [x509.NameAttribute(NameOID.COMMON_NAME, name)]
         if organization:
             parts.append(x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization))
@@ -149,7 +154,7 @@ class Authority:
         usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
         certificate = (
             self._builder(subject, key.public_key())
-            .add_extension(x509.SubjectAlternativeName(hosts), critical=False)
+            .add_extension(alternative, critical=False)
             .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
             .add_extension(
                 x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()),

@@ -26,6 +26,8 @@ class TlsFiles:
         self._authority.issue("server")
         self._authority.issue("client", organization=ORGANIZATION)
         self._authority.issue("ada", names=[x509.RFC822Name(EMAIL)])
+        # A DNS name in Latin-1, which OpenSSL does not mind.
+        self._authority.issue("garbled", names=b"\x30\x05\x82\x03k\xfcr")
         self._stranger.issue("eve")
 
     def path(self, name: str) -> str:

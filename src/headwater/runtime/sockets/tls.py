@@ -34,6 +34,8 @@ HANDSHAKE_BYTES_MAX: Final = 256 * 1024
 HELD_READS_MAX: Final = 4
 # Handshakes that are worked on at once. Others wait in the order of their arrival.
 HANDSHAKE_THREADS: Final = 2
+# So many certificates of a peer are kept: more than the authorities of any chain.
+PEER_CERTIFICATES_MAX: Final = 16
 # A record has at most 16 KiB of text.
 READ_BYTES: Final = 16 * 1024
 
@@ -354,7 +356,7 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
         name = "" if cipher is None else cipher[0]
         chain: tuple[bytes, ...] = ()
         if self._object.context.verify_mode is ssl.CERT_REQUIRED:
-            chain = _presented_chain(self._object)
+            chain = _presented_chain(self._object)[:PEER_CERTIFICATES_MAX]
         return TlsState(version, _GO_CIPHERS.get(name, name), chain)
 
     # --- text ----------------------------------------------------------------------------------

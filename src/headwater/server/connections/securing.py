@@ -10,6 +10,7 @@ the key with the pinned ones, logs failures, and tells the connections, which go
 from collections.abc import Callable
 from typing import Final, Protocol, final
 
+from headwater.base.errors import PeerError
 from headwater.runtime.environment import Scheduler
 from headwater.runtime.sockets.client_connection import TlsEvents
 from headwater.runtime.tls import TlsContext, TlsState
@@ -19,7 +20,7 @@ from headwater.server.connections.closing import Close
 from headwater.server.core.client import Client
 from headwater.server.log import Log
 from headwater.server.settings import Settings
-from headwater.wire.credentials.certificates import key_fingerprint
+from headwater.wire.credentials.certificates import check, key_fingerprint
 
 NOT_PINNED: Final = "certificate not pinned"
 # Reasons that tell of a client that does not know TLS, and not of an attack or a wrong certificate.
@@ -142,8 +143,11 @@ class Securing:
             self._log.debug(
                 f"{client.label} - TLS version {state.version}, cipher suite {state.cipher_suite}"
             )
-            if not self._is_pinned(client, state):
-                self.handshake_failed(client, NOT_PINNED)
+            fault = _fault_of(state)
+            if not fault and not self._is_pinned(client, state):
+                fault = NOT_PINNED
+            if fault:
+                self.handshake_failed(client, fault)
                 return
         client.tls = state
         if not handshake.is_greeted:
@@ -180,3 +184,13 @@ class Securing:
     def is_waiting(self, client: Client) -> bool:
         """Whether the client has to make a handshake before anything else."""
         return client in self._handshakes and not self._settings.options.allow_non_tls
+
+
+def _fault_of(state: TlsState) -> str:
+    """The reason for which the certificates of a client cannot be read; empty if they can."""
+    try:
+        for certificate in state.peer_certificates:
+            check(certificate)
+    except PeerError as error:
+        return f"tls: failed to parse client certificate: {error}"
+    return ""

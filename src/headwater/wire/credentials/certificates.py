@@ -4,12 +4,17 @@ A certificate comes in DER form from a handshake that has verified it. Names of 
 in nats-server's order: e-mail addresses, DNS names, URIs, and then the subject, whose parts a
 configuration may write in any order.
 
+A handshake does not read all parts of a certificate, nor those that stand behind the first one:
+`check` has to be called before a certificate is looked at in any other way.
+
 Must not know: users, and where a certificate came from.
 """
 
 import hashlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
+
+from headwater.base.errors import PeerError
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -36,6 +41,26 @@ class CertificateSummary(NamedTuple):
     # SHA-256 of the public key and of the certificate, in hex.
     key_sha256: str
     sha256: str
+
+
+def check(certificate: bytes) -> None:
+    """Read all parts of a certificate that are ever looked at. Raises PeerError."""
+    from cryptography import x509
+    from cryptography.exceptions import UnsupportedAlgorithm
+
+    try:
+        summary(certificate)
+        for _ in alternative_names(certificate):
+            pass
+    except (
+        ValueError,
+        TypeError,
+        UnsupportedAlgorithm,
+        x509.DuplicateExtension,
+        x509.InvalidVersion,
+        x509.UnsupportedGeneralNameType,
+    ) as error:
+        raise PeerError(f"x509: {error}") from None
 
 
 def key_fingerprint(certificate: bytes) -> str:

@@ -156,6 +156,16 @@ def test_only_pinned_keys_are_let_in(name: str, is_let_in: bool) -> None:
     assert bool(one.client.close_reason) is not is_let_in
 
 
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_certificate_that_cannot_be_read_ends_the_connection(place: int) -> None:
+    one = Handshake(TlsOptions(TlsSettings(verify=True)))
+    chain = [tls_files().certificate("client")] * 2
+    chain[place] = tls_files().certificate("garbled")
+    one.secure(*chain)
+    assert one.client.close_reason == "TLS Handshake Failure"
+    assert one.logged("TLS handshake error: tls: failed to parse client certificate: x509: ")
+
+
 def test_a_client_that_may_do_without_tls_is_not_waited_for() -> None:
     one = Handshake(TlsOptions(timeout_s=2), allow_non_tls=True)
     assert one.connection.allows_plain

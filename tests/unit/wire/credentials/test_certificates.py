@@ -4,8 +4,12 @@ import hashlib
 import ssl
 from pathlib import Path
 
+import pytest
+
+from headwater.base.errors import PeerError
 from headwater.wire.credentials.certificates import (
     alternative_names,
+    check,
     key_fingerprint,
     subject_parts,
     summary,
@@ -43,3 +47,27 @@ def test_the_order_in_which_a_subject_is_written_does_not_matter() -> None:
     assert subject_parts(CLIENT) == written_parts(f"O={ORGANIZATION}, CN=client")
     assert subject_parts(CLIENT) == written_parts(f"CN=client+O={ORGANIZATION}")
     assert subject_parts(CLIENT) != written_parts("CN=client")
+
+
+def test_a_certificate_that_can_be_read_is_no_error() -> None:
+    check(CLIENT)
+    check(ADA)
+
+
+def test_names_that_cannot_be_read_are_an_error_of_the_peer() -> None:
+    with pytest.raises(PeerError, match="x509: "):
+        check(tls_files().certificate("garbled"))
+
+
+@pytest.mark.parametrize("position", [*range(0, len(CLIENT), 3)])
+def test_a_certificate_with_a_wrong_byte_is_read_or_an_error_of_the_peer(position: int) -> None:
+    damaged = bytearray(CLIENT)
+    for value in (0x00, 0x30, 0x7F, 0xFF):
+        damaged[position] = value
+        try:
+            check(bytes(damaged))
+        except PeerError:
+            continue
+        summary(bytes(damaged))
+        list(alternative_names(bytes(damaged)))
+        subject_parts(bytes(damaged))
