@@ -1,5 +1,6 @@
 """TLS of a real server: pinned keys, HTTPS, certificates that change, and handshakes that hang."""
 
+import json
 import socket
 import ssl
 import urllib.request
@@ -46,9 +47,9 @@ class Secured:
 
 @contextmanager
 def serving(
-    directory: Path, tls: str, flags: tuple[str, ...] = LOOPBACK_FLAGS
+    directory: Path, tls: str, flags: tuple[str, ...] = LOOPBACK_FLAGS, rest: str = ""
 ) -> Iterator[Secured]:
-    setup = Setup(f"tls {{ {tls} }}\n", flags, FILES.server_files())
+    setup = Setup(f"tls {{ {tls} }}\n{rest}", flags, FILES.server_files())
     server = Secured(ServerProcess(HEADWATER, setup, directory))
     try:
         server.server.wait_until_ready()
@@ -112,6 +113,21 @@ def test_a_reload_of_a_broken_certificate_is_refused_and_changes_nothing(tmp_pat
         one.server.signal(SIGHUP)
         one.server.wait_for_log("tls: failed to find any PEM data in certificate input")
         assert presented(one.server, FILES.client_context()) == before
+
+
+def test_monitoring_keeps_its_certificate_if_a_reload_ends_tls(tmp_path: Path) -> None:
+    flags = ("-a", "127.0.0.1", "-p", "-1", "-ms", "-1")
+    rest = 'ports_file_dir: "."\n'
+    with serving(tmp_path, PAIR, flags, rest) as one:
+        (ports,) = tmp_path.glob("*.ports")
+        urls = json.loads(ports.read_text())
+        assert urls["nats"] == [f"tls://127.0.0.1:{one.server.port}"]
+        one.server.rewrite_config(rest)
+        one.server.signal(SIGHUP)
+        one.server.wait_for_log("Reloaded server configuration")
+        url = urls["monitoring"][0] + "/healthz"
+        with urllib.request.urlopen(url, context=FILES.client_context(), timeout=20) as page:
+            assert page.read() == b'{"status":"ok"}'
 
 
 def test_handshakes_that_hang_cost_no_other_client(tmp_path: Path) -> None:

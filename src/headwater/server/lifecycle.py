@@ -188,11 +188,19 @@ class Server:
     def _secured(
         self, new_protocol: Callable[[], asyncio.Protocol]
     ) -> Callable[[], asyncio.Protocol]:
-        """Connections that begin with a handshake, by the certificate of that moment."""
+        """Connections that begin with a handshake, by the certificate of that moment.
+
+        A reload may leave clients without TLS: monitoring then keeps the last certificate.
+        """
+        latest = self.options.tls, self.node.settings.tls_context
 
         def new_connection() -> asyncio.Protocol:
-            tls, context = self.options.tls or TlsOptions(), self.node.settings.tls_context
-            return SecuredProtocol(new_protocol(), cast(SystemTlsContext, context), tls.timeout_s)
+            nonlocal latest
+            if self.options.tls is not None:
+                latest = self.options.tls, self.node.settings.tls_context
+            tls, context = latest
+            timeout_s = TlsOptions.timeout_s if tls is None else tls.timeout_s
+            return SecuredProtocol(new_protocol(), cast(SystemTlsContext, context), timeout_s)
 
         return new_connection
 
@@ -223,10 +231,12 @@ class Server:
                 self.log.error(f"Unable to write pid file {options.pid_file}: {reason}")
         path = self._ports_file()
         if path:
-            ports = {"nats": [self.url]}
+            url = self.url if options.tls is None else self.url.replace("nats://", "tls://", 1)
+            ports = {"nats": [url]}
             if self.monitoring_port:
                 host = _bracketed(options.monitoring_host)
-                ports["monitoring"] = [f"http://{host}:{self.monitoring_port}"]
+                scheme = "https" if options.https_port else "http"
+                ports["monitoring"] = [f"{scheme}://{host}:{self.monitoring_port}"]
             if self.cluster_port:
                 host = _bracketed(_reachable(options.cluster.host))
                 ports["cluster"] = [f"nats://{host}:{self.cluster_port}"]
