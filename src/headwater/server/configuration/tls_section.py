@@ -64,6 +64,9 @@ def read_tls(node: Value, draft: Draft, check: CheckTls) -> TlsOptions | None:
         check(settings)
     except OperatingError as error:
         raise Refusal(node, str(error)) from None
+    if not values.get("timeout_s"):
+        # As nats-server reads a time of zero.
+        values.pop("timeout_s", None)
     rest = ("timeout_s", "is_first", "first_wait_s", "pinned_keys")
     return TlsOptions(
         settings, maps_users=maps_users, **{name: values[name] for name in rest if name in values}

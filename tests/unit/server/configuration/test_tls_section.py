@@ -40,6 +40,7 @@ def tls_of(section: str) -> TlsOptions:
             TlsOptions(replace(SETTINGS, verify=True), maps_users=True),
         ),
         (f"{PAIR}, timeout: 0.5", TlsOptions(SETTINGS, timeout_s=0.5)),
+        (f"{PAIR}, timeout: 0", TlsOptions(SETTINGS)),
         (f"{PAIR}, timeout: 3s", TlsOptions(SETTINGS, timeout_s=3.0)),
         (f"{PAIR}, handshake_first: true", FIRST),
         (f"{PAIR}, handshake_first: auto", TlsOptions(SETTINGS, is_first=True, first_wait_s=0.05)),
