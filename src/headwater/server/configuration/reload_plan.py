@@ -153,6 +153,8 @@ def _tls_lines(old: TlsOptions | None, new: TlsOptions | None) -> list[str]:
         lines.append(f"tls timeout = {format_float(after.timeout_s)}")
     if (old is None) != (new is None) or before.settings != after.settings:
         lines.append(f"tls = {'disabled' if new is None else 'enabled'}")
+    if before.pinned_keys != after.pinned_keys:
+        lines.append(f"{len(after.pinned_keys)} pinned_certs")
     if before.is_first != after.is_first:
         lines.append(f"Client TLS handshake first: {_shown(after.is_first)}")
     return lines

@@ -335,6 +335,8 @@ class Connections:
         if old.max_control_line != options.max_control_line:
             self._publish_lines.forget()
         for client in [*self._roster.open.values()]:
+            self._securing.recheck(client, old.tls)
+        for client in [*self._roster.open.values()]:
             self._login.apply_limits(client)
             self._login.recheck(client)
         limit = options.max_connections

@@ -130,6 +130,10 @@ class Securing:
     def handshake_begun(self, client: Client) -> None:
         """The client has begun a handshake."""
         self._log.debug(f"{client.label} - Starting TLS client connection handshake")
+        tls = self._settings.options.tls
+        if tls is not None and client in self._handshakes and client.timers.handshake is None:
+            # The client could have done without.
+            self._limit_time(client, tls)
 
     def secured(self, client: Client) -> None:
         """The handshake is complete, or the client goes on without one."""
@@ -180,6 +184,15 @@ class Securing:
     def forget(self, client: Client) -> None:
         """The connection has ended."""
         self._handshakes.pop(client, None)
+
+    def recheck(self, client: Client, old: TlsOptions | None) -> None:
+        """Hold a client to the keys that a reload has pinned."""
+        tls = self._settings.options.tls
+        before = frozenset[str]() if old is None else old.pinned_keys
+        if tls is None or tls.pinned_keys in (frozenset(), before) or client in self._handshakes:
+            return
+        if client.tls is None or not self._is_pinned(client, client.tls):
+            self._close(client, closing.TLS_HANDSHAKE_ERROR)
 
     def is_waiting(self, client: Client) -> bool:
         """Whether the client has to make a handshake before anything else."""

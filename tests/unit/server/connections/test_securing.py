@@ -1,5 +1,6 @@
 """Handshakes as the server judges them; sockets are those of the test."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -61,6 +62,10 @@ class Handshake:
         lines = bytes(self.connection.received).splitlines()
         self.connection.received.clear()
         return " ".join(line.split()[0].decode() for line in lines)
+
+    def end(self) -> str:
+        """The reason for which the connection was closed; empty while it is open."""
+        return self.client.close_reason
 
     def secure(self, *certificates: bytes) -> None:
         self.connection.awaits_handshake = False
@@ -154,6 +159,38 @@ def test_only_pinned_keys_are_let_in(name: str, is_let_in: bool) -> None:
     one = Handshake(TlsOptions(TlsSettings(verify=True), pinned_keys=frozenset({pin})))
     one.secure(tls_files().certificate(name))
     assert bool(one.client.close_reason) is not is_let_in
+
+
+def test_a_reload_ends_connections_whose_key_is_not_pinned_any_more() -> None:
+    pins = [key_fingerprint(tls_files().certificate(name)) for name in ("client", "ada")]
+    verified = TlsOptions(TlsSettings(verify=True), pinned_keys=frozenset(pins))
+    client, ada = (Handshake(verified) for _ in range(2))
+    for one, name in ((client, "client"), (ada, "ada")):
+        one.secure(tls_files().certificate(name))
+        one.speak()
+        left = replace(verified, pinned_keys=frozenset(pins[:1]))
+        one.world.node.reload(replace(one.world.node.options, tls=left))
+    assert not client.end()
+    assert ada.end() == "TLS Handshake Failure"
+
+
+def test_a_reload_waits_for_the_handshakes_that_have_begun() -> None:
+    one = Handshake(TlsOptions())
+    pins = TlsOptions(TlsSettings(verify=True), pinned_keys=frozenset({"a" * 64}))
+    one.world.node.reload(replace(one.world.node.options, tls=pins))
+    assert not one.end()
+    one.secure(tls_files().certificate("client"))
+    assert one.end() == "TLS Handshake Failure"
+
+
+def test_a_handshake_that_is_not_required_has_its_time_as_well() -> None:
+    one = Handshake(TlsOptions(timeout_s=2), allow_non_tls=True)
+    one.world.advance(3)
+    one.events.handshake_begun(one.client)
+    one.world.advance(1.9)
+    assert not one.end()
+    one.world.advance(0.2)
+    assert one.end() == "TLS Handshake Failure"
 
 
 @pytest.mark.parametrize("place", [0, 1])
