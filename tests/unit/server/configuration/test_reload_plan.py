@@ -10,6 +10,7 @@ from headwater.server.configuration.options import (
     JetStreamOptions,
     Options,
     StoreCipher,
+    TlsOptions,
     UserOptions,
 )
 from headwater.server.configuration.reload_plan import (
@@ -110,6 +111,12 @@ def test_a_server_on_a_free_port_keeps_it() -> None:
     assert plan.error == ""
     assert (plan.options.port, plan.options.http_port) == (40123, 40124)
     assert plan.changes == ("debug = true",)
+
+
+def test_the_number_of_pinned_keys_is_told() -> None:
+    old = Options(tls=TlsOptions())
+    pinned = Options(tls=TlsOptions(pinned_keys=frozenset({"a" * 64})))
+    assert changed_options(old, pinned).changes == ("1 pinned_certs",)
 
 
 def test_an_unchanged_configuration_changes_nothing() -> None:
