@@ -260,6 +260,7 @@ class StreamReplica:
         "_replicated",
         "_runners",
         "_sink",
+        "_stays_to",
         "account",
         "applied_index",
         "consensus",
@@ -301,6 +302,8 @@ class StreamReplica:
         # is known to have.
         self._ahead = AppliedAhead()
         self._replicated = 0
+        # The last place whose effects the state had that a snapshot replaces.
+        self._stays_to = 0
         # The snapshots of this replica that are being read.
         self.sources = 0
         # The last sequence that a leader before this one may have given out; 0 if that is over.
@@ -485,12 +488,10 @@ class StreamReplica:
 
     def entries_lost(self, entries: list[GroupEntry]) -> None:
         """Keep entries that are about to be cut off from the log, and tell of their messages."""
-        data = [
-            entry
-            for entry in entries
-            if entry.kind == EntryKind.DATA and entry.index > self.applied_index
-        ]
-        if (lost := keep_lost(self.stream, data)) is not None:
+        first = max(self.applied_index, self._stays_to) + 1
+        data = [each for each in entries if each.kind == EntryKind.DATA and each.index >= first]
+        successor = None if self._log is self.stream.log and not self.must_refill else self._log
+        if (lost := keep_lost(self.stream, data, successor)) is not None:
             self._runners.tell_lost(self.account, self.stream.name, lost)
 
     def _keep_applied(self, place: int) -> None:
@@ -644,6 +645,7 @@ class StreamReplica:
             self.follower.reads.answer_all()
         self._end_digests()
         self.must_refill = True
+        self._stays_to = max(self._stays_to, self.applied_index)
         self.applied_index = 0
 
     def keep_partial(self) -> None:

@@ -17,6 +17,7 @@ from headwater.store.errors import StoreError
 from headwater.store.groups.frames import GroupEntry
 from headwater.store.groups.lost_tails import TAIL_PREFIX, encode_tail
 from headwater.store.log.file_log import FileLog
+from headwater.store.log.message_log import MessageLog
 
 
 class AheadMachine(Protocol):
@@ -134,27 +135,52 @@ class LostTail(NamedTuple):
         )
 
 
-def keep_lost(stream: Stream, entries: list[GroupEntry]) -> LostTail | None:
+def keep_lost(
+    stream: Stream, entries: list[GroupEntry], successor: MessageLog | None = None
+) -> LostTail | None:
     """Set entries with messages aside, before they are cut off from the log. Returns None if no
-    message is among them."""
+    message is among them.
+
+    `successor` has the messages of a snapshot that replaces the entries: some of them may have been
+    committed, though this server did not hear of it, and then they are no loss.
+    """
     codec = RecordCodec(stream.log.record_seed)
     published: list[Published] = []
+    kept: list[GroupEntry] = []
     for entry in entries:
         try:
             records = decode_entry(codec, entry.data)
         except RecordError:
             # The file has its bytes.
+            kept.append(entry)
             continue
-        published += [record for record in records if isinstance(record, Published)]
+        messages = [record for record in records if isinstance(record, Published)]
+        if not messages or not all(_has_all(successor, record) for record in messages):
+            kept.append(entry)
+            published += messages
     if not published:
         return None
     path, fault = "", "the stream is in memory"
     if isinstance(stream.log, FileLog):
         try:
-            data = encode_tail(stream.log.record_seed, entries)
-            path = stream.log.set_aside(f"{TAIL_PREFIX}{entries[0].index}", data)
+            data = encode_tail(stream.log.record_seed, kept)
+            path = stream.log.set_aside(f"{TAIL_PREFIX}{kept[0].index}", data)
         except StoreError as error:
             fault = str(error)
     count = sum(len(record.batch.subjects) for record in published)
     first, last = published[0].first_sequence, published[-1].last_sequence
     return LostTail(first, last, count, path, fault)
+
+
+def _has_all(log: MessageLog | None, record: Published) -> bool:
+    """Whether a log has all messages of a record."""
+    if log is None:
+        return False
+    batch = record.batch
+    try:
+        found = [log.get(each) for each in range(record.first_sequence, record.last_sequence + 1)]
+    except StoreError:
+        return False
+    return [each and (each.subject, each.timestamp_ns, each.payload) for each in found] == [
+        *zip(batch.subjects, batch.timestamps_ns, batch.payloads, strict=True)
+    ]

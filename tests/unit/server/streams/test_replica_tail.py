@@ -8,9 +8,11 @@ from msgspec.structs import replace
 from headwater.jetstream.config.stream_config import WriteConsistency
 from headwater.jetstream.proposal import Proposal
 from headwater.jetstream.records import Configured
+from headwater.raft.entry import EntryKind
 from headwater.raft.log import RaftLog
 from headwater.server.cluster.consensus import compaction
 from headwater.server.streams.replica import REST_S, StreamReplica
+from headwater.server.streams.replica_tail import keep_lost
 from headwater.store.log.file_log import FileLog
 from tests.kit.consumer_world import ack_line, frames_in
 from tests.kit.eventual_world import TAIL, EventualWorld, acked
@@ -184,6 +186,64 @@ def test_the_tail_of_a_leader_that_was_killed_is_set_aside() -> None:
             world.heal(old, name)
     world.quiet()
     assert world.tails(old) == [b"lost"]
+
+
+def trim_logs(world: EventualWorld, names: list[str]) -> None:
+    """Have the first leader's successors keep few entries, all of which the first leader lacks."""
+    new = world.new_leader
+    for _ in range(60):
+        world.publish(new, "s.b")
+    for name in names:
+        host = world.nodes[name].jetstream
+        assert host is not None
+        for _ in range(2):
+            host.files.store.sync()
+            world.publish(new, "s.b")
+        host.files.store.group_commit.secure_frames()
+        world.publish(new, "s.b")
+
+
+@pytest.mark.parametrize("storage", ["file", "memory"])
+def test_a_tail_that_a_snapshot_replaces_is_told(
+    storage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compaction, "LOG_ENTRIES_MAX", 20)
+    world = EventualWorld(storage=storage)
+    listener = world.listener(world.leader, "$JS.EVENT.ADVISORY.STREAM.TAIL_LOST.S")
+    world.part()
+    for number in range(3):
+        world.say(f"lost {number}")
+    world.quiet()
+    trim_logs(world, world.others)
+    world.join()
+    world.quiet(3.0)
+    assert world.stored(world.leader) == world.stored(world.new_leader)
+    (frame,) = frames_in(listener.take())
+    told = json.loads(frame.payload)
+    assert (told["first_seq"], told["last_seq"], told["messages"]) == (2, 4, 3)
+    if storage == "file":
+        assert world.tails(world.leader) == [b"lost 0", b"lost 1", b"lost 2"]
+
+
+def test_messages_that_the_successor_has_are_not_lost(world: EventualWorld) -> None:
+    for number in range(3):
+        world.say(f"kept {number}")
+    world.pass_ms(50)
+    stream, host = world.stream, world.nodes[world.leader].jetstream
+    assert host is not None
+    log = host.files.store.groups[world.replica(world.leader).identity]
+    entries = [
+        each
+        for each in log.entries(log.snapshot.index + 1, log.last_index, 1 << 20)
+        if each.kind == EntryKind.DATA
+    ]
+    assert keep_lost(stream, entries, stream.log) is None
+    world.ask("STREAM.MSG.DELETE.S", {"seq": 3, "no_erase": True})
+    world.pass_ms(50)
+    lost = keep_lost(stream, entries, stream.log)
+    assert lost is not None
+    assert (lost.first_sequence, lost.last_sequence, lost.messages) == (3, 3, 1)
+    assert world.tails(world.leader) == [b"kept 1"]
 
 
 @pytest.mark.parametrize("is_power_lost", [False, True], ids=["killed", "power"])

@@ -101,8 +101,8 @@ class AheadGroups:
                 machine.written()
 
     def save(self, portion: Portion) -> None:
-        """Note that the writes of a portion are about to be done: those that replace entries cut
-        off what a leader before may have acted on."""
+        """Note that the writes of a portion are about to be done: entries and snapshots that
+        replace others cut off what a leader before may have acted on."""
         for identity, ready in portion.writes:
             machine = self._machines.get(identity)
             if machine is None or identity not in self._logs:

@@ -694,12 +694,13 @@ class ConsensusDriver:
             self._tell_leading(identity, is_leading)
         for identity, message in portion.snapshots:
             self._catch_up.send(identity, message.to)
+        # Before a snapshot takes the place of the entries.
+        self.ahead.save(portion)
         portion.writes = [
             (identity, ready)
             for identity, ready in portion.writes
             if ready.snapshot is None or self._install(identity, ready.snapshot.index)
         ]
-        self.ahead.save(portion)
         self._writes.save(portion)
         for identity, entries in portion.committed:
             self._apply(identity, entries)
