@@ -438,6 +438,11 @@ class Quorum:
         """Whether entries are committed and not wholly applied."""
         return bool(self._unapplied)
 
+    @property
+    def first_unapplied(self) -> int:
+        """The first place that is committed and not wholly applied; 0 if there is none."""
+        return self._unapplied[0][0] if self._unapplied else 0
+
     def finish(self, entry: Proposal[Record], effects: Effects) -> StoreError | None:
         """Write the effects, and report that this replica has them."""
         error = effects.flush()

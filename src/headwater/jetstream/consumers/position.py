@@ -87,7 +87,7 @@ class Position:
         """The sequence behind the last one that is delivered now."""
         stream = self._stream
         if self.is_copying and stream.kept_sequence is not None:
-            return stream.kept_sequence + 1
+            return min(stream.kept_sequence, stream.visible_sequence) + 1
         return stream.visible_sequence + 1
 
     def read(self, count: int, bytes_max: int) -> MessageBatch:

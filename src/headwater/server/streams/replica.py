@@ -418,6 +418,8 @@ class StreamReplica:
         last = entries[-1]
         self._replicated = last.index
         quorum.place_committed(last.index)
+        if self._tell_kept():
+            runner.consumers.messages_kept()
         self._keep_applied(last.index)
         runner.committed()
         is_without_data = last.kind is not EntryKind.DATA
@@ -431,7 +433,6 @@ class StreamReplica:
         """Note a place up to which the runner has applied everything."""
         if place > self._replicated:
             self._ahead.add(self.stream, place)
-            self._tell_kept()
             return
         note_applied(self.stream, place)
         has_jumped = self.stream.log.last_sequence >= self._jumps_to > 0
@@ -473,6 +474,8 @@ class StreamReplica:
             self._rest(self.quorum.tail)
         has_quorum = ahead.has_quorum(self.identity)
         if self.quorum.place_written(ahead.vouched(self.identity), has_quorum):
+            # Before the first of them is visible.
+            self._tell_kept()
             self.runner.committed()
 
     def _rest(self, tail: Tail | None) -> None:
@@ -497,21 +500,21 @@ class StreamReplica:
     def _keep_applied(self, place: int) -> None:
         """Note that all that is applied up to a place stays."""
         if kept := self._ahead.keep(self.stream, place):
-            self._tell_kept()
-            if self.runner is not None:
-                self.runner.consumers.messages_kept()
             self._tell_applied(kept)
 
     @property
     def is_ahead(self) -> bool:
-        """Whether entries are applied that may be taken back."""
-        return bool(self._ahead)
-
-    def _tell_kept(self) -> None:
-        """Tell the stream which of its messages stay."""
+        """Whether entries are applied, or being applied, that may be taken back."""
         tail = None if self.quorum is None else self.quorum.tail
-        is_whole = tail is None or not self._ahead
-        self.stream.kept_sequence = None if is_whole or tail is None else tail.committed_sequence
+        return bool(self._ahead) or not (tail is None or tail.is_empty)
+
+    def _tell_kept(self) -> bool:
+        """Tell the stream which of its messages stay. Returns whether that is news."""
+        tail = None if self.quorum is None else self.quorum.tail
+        kept = None if tail is None or tail.is_empty else tail.committed_sequence
+        is_news = kept != self.stream.kept_sequence
+        self.stream.kept_sequence = kept
+        return is_news
 
     def hold_tail(self) -> None:
         """Have the leader wait for the quorum while a snapshot is read, and not afterwards."""
@@ -521,7 +524,7 @@ class StreamReplica:
 
     def end_tail(self) -> None:
         """Have the group elect a leader again if the quorum does not have the tail."""
-        if self._ahead and self.consensus is not None:
+        if self.is_ahead and self.consensus is not None:
             self.consensus.ahead.resign(self.identity)
 
     def call_later(self, seconds: float, work: Callable[[], object]) -> None:
@@ -730,8 +733,11 @@ class StreamReplica:
         quorum, self.quorum = self.quorum, None
         stalled = self._place.step_down(runner)
         self._jumps_to = 0
-        if self._ahead:
+        # A part of a place may be applied, and the rest of it wait for room on the disk.
+        is_amid = quorum is not None and quorum.first_unapplied > self._replicated
+        if self._ahead or is_amid:
             self._take_back()
+        self.stream.kept_sequence = None
         self.follower = self._new_follower()
         if stalled and quorum is not None and not self.must_refill:
             # They are committed, and nobody tells of them again.

@@ -1,6 +1,7 @@
 """Eventual streams: the leader answers by its own log, and what is lost is its tail alone."""
 
 import json
+from errno import ENOSPC
 
 import pytest
 from msgspec.structs import replace
@@ -58,6 +59,54 @@ def test_others_see_committed_messages_only(world: EventualWorld) -> None:
     assert len(world.stored()) == 2
     for name in world.others:
         assert world.stored(name) == [(1, b"first")]
+
+
+def several(*requests: tuple[str, bytes]) -> bytes:
+    """Requests of a client that come together, so that they get one place of the log."""
+    return b"".join(
+        b"PUB %b inbox.1 %d\r\n%b\r\n" % (subject.encode(), len(body), body)
+        for subject, body in requests
+    )
+
+
+REMOVAL = "$JS.API.STREAM.MSG.DELETE.S", b'{"seq": 1, "no_erase": true}'
+
+
+def test_a_copy_sees_no_part_of_a_place_that_may_be_taken_back(world: EventualWorld) -> None:
+    for copy in ("M1", "M2", "M3"):
+        body = {"name": copy, "num_replicas": 1, "mirror": {"name": "S"}}
+        assert "error" not in world.call(world.leader, f"STREAM.CREATE.{copy}", body)
+    world.quiet(3.0)
+    host = world.nodes[world.leader].jetstream
+    assert host is not None
+    copies = [host.runners.find("$G", name) for name in ("M1", "M2", "M3")]
+    # The servers take turns.
+    (log,) = [runner.stream.log for runner in copies if runner is not None]
+    assert log.last_sequence == 1
+    world.heard()
+    world.part()
+    world.peer.send(several(("s.a", b"one"), REMOVAL, ("s.a", b"two")))
+    world.pass_ms(100)
+    assert len(world.told()) == 3
+    assert log.last_sequence == 1
+    world.join()
+
+
+def test_a_part_of_a_place_is_taken_back(world: EventualWorld) -> None:
+    world.part()
+    disk = world.disk_of(world.leader)
+    fault = disk.fail("write", "*/segment-*", code=ENOSPC, times=None)
+    world.peer.send(several(REMOVAL, ("s.a", b"no room")))
+    world.pass_ms(100)
+    # The message is removed, and the other one waits.
+    assert [each["success"] for each in world.told()] == [True]
+    assert world.stored() == []
+    world.quiet()
+    world.join()
+    disk.heal(fault)
+    world.quiet()
+    assert world.stored() == world.stored(world.new_leader)
+    world.check_equal()
 
 
 def test_the_tail_has_a_limit_and_then_publishes_wait_like_strong_ones() -> None:
