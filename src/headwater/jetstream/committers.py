@@ -307,6 +307,7 @@ class Quorum:
         "_proposal_wanted_soon",
         "_unapplied",
         "_unproposed",
+        "alone",
         "committed",
         "tail",
     )
@@ -335,6 +336,8 @@ class Quorum:
         self._unapplied: deque[tuple[int, int]] = deque()
         # The entries that the log of this server alone commits, on an eventual stream.
         self.tail: Tail | None = None
+        # The index of an entry that shares its place with none behind it: they may be withdrawn.
+        self.alone = 0
 
     def prepare(self, consumers: Consumers) -> None:
         """Have consumers be ahead of the log, and able to undo their steps."""
@@ -367,7 +370,7 @@ class Quorum:
         """Propose the entries of the turn by a call that returns the place of the first, or None
         if this server cannot propose now: then they wait for the next call. Returns whether no
         entries are left."""
-        batch = split_batch(self._unproposed)
+        batch = split_batch(self._unproposed, self.alone)
         first = propose([data for _, data in batch]) if batch else None
         if first is not None:
             self._unproposed = []
@@ -489,14 +492,14 @@ PROPOSAL_BYTES_MAX: Final = 1024 * 1024
 """Entries of a turn beyond this many bytes go into another entry of the replicated log."""
 
 
-def split_batch(entries: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
+def split_batch(entries: list[tuple[int, bytes]], alone: int = 0) -> list[tuple[int, bytes]]:
     """Join the bytes of entries, in their order, to pieces of a limited size; each piece with the
-    index of its last entry."""
+    index of its last entry. A piece ends with the entry whose index is `alone`."""
     pieces: list[tuple[int, bytes]] = []
     joined: list[bytes] = []
     size = last = 0
     for index, data in entries:
-        if joined and size + len(data) > PROPOSAL_BYTES_MAX:
+        if joined and (size + len(data) > PROPOSAL_BYTES_MAX or last == alone):
             pieces.append((last, b"".join(joined)))
             joined, size = [], 0
         joined.append(data)

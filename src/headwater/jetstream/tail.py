@@ -27,7 +27,8 @@ DRAINED_BYTES: Final = 16 * 1024 * 1024
 
 
 class TailLimits(NamedTuple):
-    """The longest tail: sequences that are given out, and bytes of entries."""
+    """The longest tail: sequences that are given out, and bytes of entries. It has no more places
+    than sequences: entries without messages are small, and each place takes memory."""
 
     messages: int = 100_000
     byte_count: int = 64 * 1024 * 1024
@@ -135,6 +136,7 @@ class Tail:
         is_too_long = (
             sequence - self.committed_sequence > self.limits.messages
             or self._byte_count + byte_count > self.limits.byte_count
+            or len(self._places) >= self.limits.messages
         )
         if is_too_long:
             return False

@@ -250,6 +250,20 @@ def test_all_entries_of_a_place_are_withdrawn_and_those_behind_it(quorum: Quorum
     assert quorum.committer.committed == 2
 
 
+def test_an_entry_that_is_alone_is_not_withdrawn_with_those_behind_it(
+    quorum: QuorumFixture,
+) -> None:
+    quorum.commit(1, is_proposed=False)
+    quorum.committer.alone = 1
+    # The leader is handing over for now, so entries gather.
+    quorum.committer.propose_by(lambda batch: None)
+    quorum.commit(2)
+    assert quorum.committer.withdraw(2) == 2
+    assert quorum.withdrawn == [11]
+    assert quorum.committer.place_committed(10)
+    assert quorum.committer.committed == 1
+
+
 def test_entries_that_are_not_proposed_are_forgotten(quorum: QuorumFixture) -> None:
     quorum.commit(1)
     quorum.commit(3, is_proposed=False)

@@ -75,6 +75,13 @@ def test_entries_are_taken_up_to_so_many_bytes() -> None:
     assert not leader.publishes(byte_count=60)
 
 
+def test_entries_without_messages_are_limited_too() -> None:
+    leader = Leader(messages=3, byte_count=100)
+    assert [leader.takes(Removed([1])) for _ in range(4)] == [True, True, True, False]
+    leader.tail.committed(1)
+    assert leader.takes_waiting()
+
+
 def test_what_the_quorum_has_makes_room() -> None:
     leader = Leader(messages=1, byte_count=60)
     assert leader.publishes(byte_count=60)

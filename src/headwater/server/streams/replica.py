@@ -371,7 +371,7 @@ class StreamReplica:
     @property
     def is_settled(self) -> bool:
         """Whether the leader has nothing in flight."""
-        return self.runner is not None and not self.runner.is_waiting
+        return self.runner is not None and not (self.runner.is_waiting or self.is_ahead)
 
     @property
     def durable_index(self) -> int:
@@ -548,15 +548,19 @@ class StreamReplica:
     def _jump(self, runner: StreamRunner) -> None:
         """Pass over the sequences that the leader before this one may have given out, before any
         other is given out; unless it has handed over all of them."""
-        if self.consensus is None or not has_tail(self.stream.config):
+        quorum = self.quorum
+        if self.consensus is None or quorum is None or not has_tail(self.stream.config):
             return
         if self.consensus.ahead.follows_release(self.identity):
             return
         first = self.stream.look_ahead.next_sequence
         self._jumps_to = first - 1 + self._runners.tail_limits.messages
-        passed = Skipped(self._jumps_to, b"", b"", self._runners.now_ns())
-        runner.propose(Proposal([passed], is_awaited=False))
-        # A place of its own: publishes behind it may be withdrawn.
+        jump = Proposal[Record](
+            [Skipped(self._jumps_to, b"", b"", self._runners.now_ns())], is_awaited=False
+        )
+        runner.propose(jump)
+        # Publishes behind it may be withdrawn.
+        quorum.alone = jump.index
         self.propose_gathered()
         self._runners.log_warning(
             f"Stream '{self.account} > {self.stream.name}': the leader before this one was lost, "
@@ -773,6 +777,7 @@ class StreamReplica:
         self.quorum = None
         self.runner = None
         if self.consensus is not None:
+            self.consensus.ahead.run_ahead(self.identity, None)
             self.consensus.remove_group(self.identity)
             self.consensus = None
 

@@ -485,3 +485,11 @@ def test_a_leader_waits_for_the_quorum_while_its_files_are_put_in_order(
     world.say("ahead again")
     world.pass_ms(20)
     assert world.told() == [acked(4)]
+
+
+def test_a_deleted_stream_is_forgotten(world: EventualWorld) -> None:
+    world.call(world.leader, "STREAM.DELETE.S")
+    world.quiet()
+    for node in world.nodes.values():
+        assert node.consensus is not None
+        assert not node.consensus.ahead._machines
