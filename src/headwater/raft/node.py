@@ -452,6 +452,11 @@ class RaftNode:
         """
         self._replica.runs_ahead = runs_ahead
 
+    @property
+    def runs_ahead(self) -> bool:
+        """Whether leaders of the group act on entries before the quorum has them."""
+        return self._replica.runs_ahead
+
     def be_sure_of_sequences(self) -> None:
         """Note that this leader has passed over all that leaders before it may have given out."""
         self._replica.is_sure_of_sequences = True

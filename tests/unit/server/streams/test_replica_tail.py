@@ -487,6 +487,30 @@ def test_a_leader_waits_for_the_quorum_while_its_files_are_put_in_order(
     assert world.told() == [acked(4)]
 
 
+@pytest.mark.parametrize(
+    ("storage", "is_power_lost"), [("file", True), ("memory", False)], ids=["power", "memory"]
+)
+def test_followers_that_have_all_forgotten_confirm_to_the_leader_that_stayed(
+    storage: str, is_power_lost: bool
+) -> None:
+    world = EventualWorld(storage=storage)
+    followers = world.others
+    for name in followers:
+        world.crash(name, is_power_lost)
+    world.quiet(3.0)
+    world.say("kept")
+    world.pass_ms(50)
+    assert world.told() == [acked(2)]
+    for name in followers:
+        world.start_server(name)
+    # The time in which others could have come back.
+    world.quiet(20.0)
+    assert not world.replica(world.leader).is_ahead
+    for name in world.nodes:
+        assert world.stored(name) == [(1, b"first"), (2, b"kept")]
+    world.check_equal()
+
+
 def test_a_deleted_stream_is_forgotten(world: EventualWorld) -> None:
     world.call(world.leader, "STREAM.DELETE.S")
     world.quiet()

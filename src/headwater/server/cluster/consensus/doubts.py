@@ -24,6 +24,8 @@ Why this is no looser than it has to be:
   them has forgotten by then, those two would take themselves for a quorum that remembers.
 - A member that votes again is told to have forgotten until the group has a leader: the others must
   not take it for one that remembers, while they wait, and then wait for a leader for good.
+- A leader that runs ahead stays in office without a quorum. Members that have forgotten confirm to
+  it again by the rule by which they would vote for it.
 - A joint membership decides by two majorities. Either half stops the group if those of it who
   remember are no quorum, so each half is counted by itself, and a member votes again for a half
   that it is in itself. The leader readmits the others.

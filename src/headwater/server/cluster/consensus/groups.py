@@ -184,10 +184,12 @@ class Groups:
     def membership_without_leader(self, identity: bytes) -> Membership:
         """The members that elect the leader of a group that has none; nobody for others.
 
-        A member that has lost its log with its members takes them from elsewhere, if it can.
+        A member that has lost its log with its members takes them from elsewhere, if it can. The
+        leader of a group that runs ahead may be in office without a quorum, and commit nothing: the
+        members may have to confirm again what it sends, as they would vote for it.
         """
         node = self.node(identity)
-        if node is None or node.leader or node.may_vote:
+        if node is None or node.may_vote or (node.leader and not node.runs_ahead):
             return UNKNOWN
         return self.lost_members(identity) if node.membership == UNKNOWN else node.membership
 
