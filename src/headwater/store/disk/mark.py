@@ -15,7 +15,8 @@ opened as after the fall of the machine.
             8  synced           bytes of it that the disk has
             9  (zero)
            10  slots            the beginning of the identity of a stream, 0 in a free slot; its
-                                last sequence that the operating system has
+                                last sequence that the operating system has, or that an async stream
+                             has in memory; it goes on above its reservation after any kill
 
 A word is written at once or not at all, and behind the write that it tells of. So a mark never
 tells more than the disk was given, and the kill of a process leaves no store behind its mark.
