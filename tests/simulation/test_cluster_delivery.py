@@ -61,7 +61,7 @@ def test_the_same_seed_gives_the_same_run() -> None:
 
 
 def _delivers_to_every_group(served: Callable[..., Route[Any]]) -> Callable[..., Route[Any]]:
-    def planted(route: Route[Any], queues: Any, is_system: bool) -> Route[Any]:
+    def planted(route: Route[Any], queues: Any, is_system: bool, mark: int) -> Route[Any]:
         return route
 
     return planted

@@ -48,7 +48,7 @@ from headwater.server.cluster.peer import Peer, opaque
 from headwater.server.cluster.pulse import Pulse
 from headwater.server.cluster.refusals import Refusals
 from headwater.server.cluster.targets import RENEWABLE_S, Target
-from headwater.server.cluster.traffic import Traffic
+from headwater.server.cluster.traffic import TOKEN_BYTES, Traffic
 from headwater.server.configuration.options import ClusterOptions, Options
 from headwater.server.core.accounts import Accounts
 from headwater.server.core.broker import Broker
@@ -85,8 +85,7 @@ REFUSED_MAX: Final = 1_000
 
 REFUSAL_DELAY_S: Final = 0.1
 
-_TOKEN_BYTES: Final = 8
-_NO_TOKEN: Final = bytes(_TOKEN_BYTES)
+_NO_TOKEN: Final = bytes(TOKEN_BYTES)
 
 # Reasons of ends, in nats-server's words.
 DUPLICATE_ROUTE: Final = "Duplicate Route"
@@ -525,10 +524,13 @@ class Cluster:
         """Take a frame. Raises MalformedFrame."""
         peer = self.peers[channel.peer_id]
         if kind is Kind.PING:
+            # What this server has sent so far arrives before the answer.
+            self._traffic.close_frame(peer)
             self._queue(channel, Kind.PONG, body)
             return
         if kind is Kind.PONG:
-            self._pulse.note_pong(channel)
+            if not self._traffic.take_echo(peer, body):
+                self._pulse.note_pong(channel)
             return
         channel.liveness.last_activity_wall_ns = self._clock.wall_ns()
         if channel.purpose is Purpose.CONSENSUS:
@@ -620,8 +622,7 @@ class Cluster:
             return False
         if len(client) > CLIENT_BYTES_MAX:
             client = b""
-        self._traffic.announce()
-        found.close_frame()
+        self._traffic.close_frame(found)
         request = ForwardedRequest(account, subject, reply, header_size, payload, client)
         channel.out.append(encode_forward(request))
         channel.out_msgs += 1

@@ -37,14 +37,18 @@ def in_frames(interests: Iterable[Interest]) -> Iterator[list[Interest]]:
 
 @final
 class Ledger:
-    """The subscriptions of one account; `changed` is called when there is news to announce."""
+    """The subscriptions of one account; `changed` is called when there is news to announce.
 
-    __slots__ = ("_changed", "_counts", "_news")
+    `mark` returns the number that peers echo once they have heard from this server after the call.
+    """
 
-    def __init__(self, changed: Callable[[], None]) -> None:
+    __slots__ = ("_changed", "_counts", "_news", "mark")
+
+    def __init__(self, changed: Callable[[], None], mark: Callable[[], int]) -> None:
         self._counts: dict[tuple[bytes, bytes], int] = {}
         self._news: dict[tuple[bytes, bytes], None] = {}
         self._changed = changed
+        self.mark = mark
 
     def add(self, pattern: bytes, queue: bytes | None) -> None:
         """A subscription has come."""

@@ -37,6 +37,7 @@ class Peer:
         "_messages",
         "announced",
         "channels",
+        "echoed_mark",
         "homeless",
         "info",
         "is_welcome",
@@ -56,6 +57,9 @@ class Peer:
         self.announced: dict[tuple[str, bytes, bytes], int] = {}
         self.homeless: dict[tuple[str, bytes, bytes], int] = {}
         self.subscriptions: dict[tuple[str, bytes, bytes], PeerSubscription] = {}
+        # The last mark of this server that the peer has echoed: all that it sends from then on, it
+        # sends after this server was elected to what it led at the mark.
+        self.echoed_mark = 0
         # The servers that the peer has links to.
         self.members: dict[str, Member] = {}
         # Messages of a peer do not overtake each other.

@@ -8,6 +8,12 @@ Interest is announced before the messages of its turn, so that the reply to a re
 requester. The permissions of the cluster act on interest: `import` says which local subscriptions
 are announced, `export` which interests of others count.
 
+A publish crosses to two servers while one of them leads its stream and the other has led it before,
+as far as this server knows. The leader stores it, and the other one must not store it too when its
+copy arrives after the next election. So a server that is elected sends a mark to all peers, the
+token of a PING, and its stream takes nothing of a peer before the PONG: what was sent before that
+was sent without knowledge of the election, perhaps to a leader before as well.
+
 Must not know: sockets, handshakes, and which servers there are.
 """
 
@@ -32,11 +38,13 @@ from headwater.wire import frames
 from headwater.wire.batch import NO_HEADERS
 from headwater.wire.peer_frames import (
     Interest,
+    Kind,
     MalformedFrame,
     PeerMessages,
     decode_interest,
     decode_messages,
     encode_interest,
+    frame,
 )
 
 INTERESTS_MAX: Final = 1 << 20
@@ -45,6 +53,9 @@ INTERESTS_MAX: Final = 1 << 20
 HOMELESS_MAX: Final = 1 << 16
 """The interests of a peer in accounts that this server does not have. They are kept for a reload
 that adds the account, server by server."""
+
+TOKEN_BYTES: Final = 8
+"""The token of a PING; one that is no mark is 0."""
 
 
 @final
@@ -62,7 +73,9 @@ class Traffic:
         "_behind",
         "_broker",
         "_entropy",
+        "_is_mark_news",
         "_ledgers",
+        "_mark",
         "_news",
         "_peers",
         "_permissions",
@@ -93,6 +106,9 @@ class Traffic:
         # Accounts whose interest has changed since it was announced.
         self._news: dict[Account, None] = {}
         self._remotes: dict[Account, RemoteInterest] = {}
+        # The last mark, and whether peers have to be told of it.
+        self._mark = 0
+        self._is_mark_news = False
         # Peers that had much to read after the last write to them, and may have read it since.
         self._behind: set[Peer] = set()
 
@@ -124,7 +140,7 @@ class Traffic:
             self._news[account] = None
             self._plan()
 
-        return Ledger(changed)
+        return Ledger(changed, self._next_mark)
 
     def permit(self, permissions: Permissions) -> None:
         """Put other permissions of the cluster in force."""
@@ -155,11 +171,16 @@ class Traffic:
 
     def greet(self, peer: Peer) -> None:
         """Tell a peer that has just come of every interest."""
+        self._append_mark(peer)
         for account, ledger in self._ledgers.items():
             self._append(peer, account, self._imported(ledger.all()))
 
     def announce(self) -> None:
-        """Tell all peers of the interest that has changed."""
+        """Tell all peers of the interest that has changed, and of a mark before it."""
+        if self._is_mark_news:
+            self._is_mark_news = False
+            for peer in self._peers():
+                self._append_mark(peer)
         if not self._news:
             return
         accounts, self._news = self._news, {}
@@ -168,6 +189,31 @@ class Traffic:
             news = [] if ledger is None else self._imported(ledger.take_news())
             for peer in self._peers():
                 self._append(peer, account, news)
+
+    def close_frame(self, peer: Peer) -> None:
+        """Have what follows arrive behind all messages that were sent to a peer so far."""
+        self.announce()
+        peer.close_frame()
+
+    def _next_mark(self) -> int:
+        """The mark that peers are told of at the end of the turn."""
+        if not self._is_mark_news:
+            self._mark += 1
+            self._is_mark_news = True
+            self._plan()
+        return self._mark
+
+    def _append_mark(self, peer: Peer) -> None:
+        channel = peer.messages_channel
+        if channel is not None and self._mark:
+            channel.out.append(frame(Kind.PING, self._mark.to_bytes(TOKEN_BYTES, "little")))
+            self._touch(peer)
+
+    def take_echo(self, peer: Peer, token: bytes) -> bool:
+        """Take the token of a PONG. Returns whether it is a mark."""
+        mark = int.from_bytes(token, "little")
+        peer.echoed_mark = max(peer.echoed_mark, mark)
+        return mark > 0
 
     def _append(self, peer: Peer, account: Account, interests: list[Interest]) -> None:
         channel = peer.messages_channel
@@ -268,14 +314,14 @@ class Traffic:
         if account is not None and messages.subjects:
             # The work is charged to nobody: the peer's clients were charged for it.
             self._broker.budget = Budget()
-            self._deliver(account, messages, peer.line)
+            self._deliver(account, messages, peer)
         return messages
 
-    def _deliver(self, account: Account, messages: PeerMessages, line: bytes) -> None:
+    def _deliver(self, account: Account, messages: PeerMessages, peer: Peer) -> None:
         if any(messages.targets):
-            self._deliver_to_targets(account, messages, line)
+            self._deliver_to_targets(account, messages, peer)
         elif not self._deliver_alike(account, messages):
-            self._deliver_by_route(account, messages, line)
+            self._deliver_by_route(account, messages, peer)
 
     def _deliver_alike(self, account: Account, messages: PeerMessages) -> bool:
         """Deliver messages that all go to the same unchecked subscriptions, of different clients.
@@ -299,38 +345,38 @@ class Traffic:
             broker.buffers.append_messages(sub, messages.subjects, messages.payloads, ())
         return True
 
-    def _deliver_by_route(self, account: Account, messages: PeerMessages, line: bytes) -> None:
+    def _deliver_by_route(self, account: Account, messages: PeerMessages, peer: Peer) -> None:
         """Deliver messages to subscriptions to their subjects: neighbours of one route at once."""
         routes = map(account.index.match, messages.subjects)
         begin = 0
         for route, group in groupby(routes):
             end = begin + sum(1 for _ in group)
-            inlet = _inlet_of(route)
+            inlet = _inlet_of(route, peer.echoed_mark)
             if inlet is None:
-                self._deliver_each(account, messages, range(begin, end), route, line)
+                self._deliver_each(account, messages, range(begin, end), route, peer)
             else:
                 incoming = self._broker.turn.open_inlet(inlet, None)
                 part = messages.part(begin, end)
                 incoming.add_all(part.subjects, part.replies, part.header_sizes, part.payloads)
             begin = end
 
-    def _deliver_to_targets(self, account: Account, messages: PeerMessages, line: bytes) -> None:
+    def _deliver_to_targets(self, account: Account, messages: PeerMessages, peer: Peer) -> None:
         """Deliver messages of streams, run by run, to subscriptions to the target of each run."""
         end = 0
         for target, run in groupby(messages.targets):
             begin, end = end, end + len([*run])
             part = messages.part(begin, end)
             if not target:
-                self._deliver(account, part, line)
+                self._deliver(account, part, peer)
                 continue
             route = account.index.match(target)
-            inlet = _inlet_of(route)
+            inlet = _inlet_of(route, peer.echoed_mark)
             if inlet is not None:
                 self._broker.turn.open_inlet(inlet, None).add_all(
                     part.subjects, part.replies, part.header_sizes, part.payloads
                 )
-            elif not self._append_stored(route, part, line):
-                self._deliver_each(account, part, range(len(part)), route, line)
+            elif not self._append_stored(route, part, peer.line):
+                self._deliver_each(account, part, range(len(part)), route, peer)
 
     def _append_stored(
         self, route: Route[Subscription], messages: PeerMessages, line: bytes
@@ -353,7 +399,7 @@ class Traffic:
         messages: PeerMessages,
         positions: range,
         route: Route[Subscription],
-        line: bytes,
+        peer: Peer,
     ) -> None:
         """Deliver messages of one route one by one, with every check."""
         is_system = account is self._accounts.system
@@ -363,23 +409,25 @@ class Traffic:
             header_size, payload = messages.header_sizes[position], messages.payloads[position]
             size = frames.size_tokens(header_size, len(payload))
             message = None, subject, reply, header_size, size, payload
-            self._broker.deliver_to_all(_served(route, queues, is_system), message, line)
+            served = _served(route, queues, is_system, peer.echoed_mark)
+            self._broker.deliver_to_all(served, message, peer.line)
 
 
-def _inlet_of(route: Route[Subscription]) -> Inlet | None:
+def _inlet_of(route: Route[Subscription], echoed_mark: int) -> Inlet | None:
     """The inlet of a stream, or of acknowledgements, if a message of a peer goes nowhere else."""
     if len(route.plain) != 1 or route.groups or not route.plain[0].serves_peers:
         return None
-    return route.plain[0].ingest
+    inlet = route.plain[0].ingest
+    return None if inlet is None or inlet.since_mark > echoed_mark else inlet
 
 
 def _served(
-    route: Route[Subscription], queues: Iterable[bytes], is_system: bool
+    route: Route[Subscription], queues: Iterable[bytes], is_system: bool, echoed_mark: int
 ) -> Route[Subscription]:
     """The part of a local route that a message of a peer goes to."""
     plain = route.plain
     if not all(sub.unchecked for sub in plain):
-        plain = [sub for sub in plain if _serves_peers(sub, is_system)]
+        plain = [sub for sub in plain if _serves_peers(sub, is_system, echoed_mark)]
     if not route.groups and plain is route.plain:
         return route
     return Route(plain, [*_groups_named(route, queues)])
@@ -394,10 +442,12 @@ def _groups_named(
             yield group
 
 
-def _serves_peers(sub: Subscription, is_system: bool) -> bool:
-    """Whether a subscription gets messages of other servers.
+def _serves_peers(sub: Subscription, is_system: bool, echoed_mark: int) -> bool:
+    """Whether a subscription gets messages of a server that has echoed a mark.
 
     Subscriptions of clients do. A stream or a service of the server itself does if it is there for
     all servers; those of the system account answer for this server to all.
     """
+    if sub.ingest is not None and sub.ingest.since_mark > echoed_mark:
+        return False
     return sub.serves_peers or (sub.ingest is None and (sub.handler is None or is_system))

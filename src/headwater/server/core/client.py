@@ -62,6 +62,8 @@ class Inlet(Protocol):
 
     # Whether anything was gathered in this turn.
     waiting: bool
+    # The mark that another server has echoed before its publishes are for this inlet; 0 for none.
+    since_mark: int
     incoming: Incoming
     # Clients whose publishes were gathered, in order, and where those of each begin.
     publishers: list["Client"]

@@ -101,7 +101,7 @@ class Room:
 class Ingest:
     """The inlet of one stream. `waiting` is whether anything was gathered this turn."""
 
-    __slots__ = ("incoming", "owner", "publishers", "starts", "waiting")
+    __slots__ = ("incoming", "owner", "publishers", "since_mark", "starts", "waiting")
 
     def __init__(self, owner: InletOwner) -> None:
         self.owner = owner
@@ -110,6 +110,7 @@ class Ingest:
         # that takes turns with others is there repeatedly.
         self.publishers: list[Client] = []
         self.starts: list[int] = []
+        self.since_mark = 0
         self.waiting = False
 
     def take(self) -> Incoming:

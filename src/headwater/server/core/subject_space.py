@@ -90,6 +90,10 @@ class InterestLedger(Protocol):
         """A subscription has gone."""
         ...
 
+    def mark(self) -> int:
+        """A number that each other server echoes once it has heard from this server after now."""
+        ...
+
 
 @final
 class SubjectSpace(Generic[C, S]):

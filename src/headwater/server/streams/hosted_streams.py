@@ -199,6 +199,8 @@ class HostedStreams:
         runner.subscriptions = LeaderSubscriptions(
             self._subscriptions, home, stream.name, self._domain, self._is_announced
         )
+        if quorum is not None and home.ledger is not None:
+            runner.ingest.since_mark = home.ledger.mark()
         runner.subscriptions.open(stream.config.subjects, runner.ingest)
         runner.consumers.start()
         self._copy(runner)

@@ -11,7 +11,7 @@ from headwater.wire.peer_frames import Interest
 
 def ledger() -> tuple[Ledger, list[None]]:
     calls: list[None] = []
-    return Ledger(lambda: calls.append(None)), calls
+    return Ledger(lambda: calls.append(None), lambda: 0), calls
 
 
 def test_the_first_and_the_last_subscription_are_news() -> None:
