@@ -371,8 +371,9 @@ class ConsumerScenario:
         while not is_connected:
             with contextlib.suppress(*FAILURES, OSError):
                 await client.flush()
-                is_connected = True
-            await asyncio.sleep(0)
+            is_connected = client.is_connected
+            if not is_connected:
+                await asyncio.sleep(0.01)
         await client.close()
 
     async def _delete_idler(self, client: NatsClient) -> None:

@@ -21,6 +21,7 @@ class Gatherer:
         self.incoming = Incoming()
         self.publishers: list[Client] = []
         self.starts: list[int] = []
+        self.since_mark = 0
         self.owner = self
         self._handle = handle
 
