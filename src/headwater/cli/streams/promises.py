@@ -55,6 +55,8 @@ class Promises:
 
 def _durability(config: Mapping[str, Any], syncs: Mapping[str, str]) -> str:
     replicas = int(config.get("num_replicas") or 1)
+    if replicas > 1 and config.get("write_consistency") == "eventual":
+        return "the newest messages are with the leader alone, until the others have them"
     if config.get("storage") == "memory":
         kept = "a majority of its servers runs" if replicas > 1 else "its server runs"
         return f"memory: messages last as long as {kept}"

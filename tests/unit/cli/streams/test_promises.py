@@ -37,6 +37,12 @@ R3 = {"num_replicas": 3}
         (R3, ["always", "", "10s"], "interval: kill -9 of all", "since the last sync"),
         (R3, ["always", "often", "10s"], "interval: kill -9 of all", "since the last sync"),
         (R3, [], "interval: kill -9 of all", "since the last sync"),
+        (
+            R3 | {"write_consistency": "eventual"},
+            ["always"] * 3,
+            "the newest messages are with the leader alone",
+            "until the others have them",
+        ),
     ],
 )
 def test_durability(config: dict[str, Any], syncs: list[str], beginning: str, end: str) -> None:
