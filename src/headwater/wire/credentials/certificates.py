@@ -11,6 +11,7 @@ Must not know: users, and where a certificate came from.
 """
 
 import hashlib
+import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -108,7 +109,10 @@ def _loaded(certificate: bytes) -> "x509.Certificate":
     # Only servers with TLS spend the time for this import.
     from cryptography import x509
 
-    return x509.load_der_x509_certificate(certificate)
+    with warnings.catch_warnings():
+        # A serial number below zero, for instance, is deprecated, and says nothing to a client.
+        warnings.simplefilter("ignore")
+        return x509.load_der_x509_certificate(certificate)
 
 
 def _go_text(subject: "x509.Name") -> str:
