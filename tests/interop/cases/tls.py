@@ -276,7 +276,7 @@ MAP_WITH_PASSWORD = setup_of(
 )
 
 
-@catalogue.case("tls.map.password", setup=MAP_WITH_PASSWORD, text="Authorization Violation")
+@catalogue.case("tls.map.password", setup=MAP_WITH_PASSWORD)
 def mapped_with_password(session: Session) -> Observation:
     """A user with a password needs it beside the certificate."""
     return [
@@ -293,7 +293,7 @@ MAP_WITH_STAND_IN = setup_of(
 )
 
 
-@catalogue.case("tls.map.stand-in", setup=MAP_WITH_STAND_IN, text="Authorization Violation")
+@catalogue.case("tls.map.stand-in", setup=MAP_WITH_STAND_IN)
 def mapped_stand_in(session: Session) -> Observation:
     """Nobody stands in for a client whose certificate names no user."""
     return [
@@ -306,7 +306,6 @@ def mapped_stand_in(session: Session) -> Observation:
 @catalogue.case(
     "tls.map.only-user",
     setup=setup_of(MAP, "authorization { user: localhost, password: pw }"),
-    text="Authorization Violation",
 )
 def mapped_only_user(session: Session) -> Observation:
     """The user of a server without others needs the password, whatever the certificate says."""
@@ -319,7 +318,6 @@ def mapped_only_user(session: Session) -> Observation:
 @catalogue.case(
     "tls.map.token",
     setup=setup_of(MAP, "authorization { token: sesame }"),
-    text="Authorization Violation",
 )
 def mapped_token(session: Session) -> Observation:
     """A token is required whatever the certificate says."""
