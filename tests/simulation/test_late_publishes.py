@@ -85,7 +85,7 @@ def test_without_the_marks_a_copy_is_stored_again(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_copy_for_a_subscriber_is_delivered_and_not_stored() -> None:
-    """The copy crosses to s1 for a client there too, who gets it whoever leads."""
+    """The copy crosses to s1 for a client there too, and the client gets it in any case."""
     world = Late()
     world.hand_over("s2")
     listener = world.client("s1")

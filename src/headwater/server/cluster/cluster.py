@@ -524,7 +524,7 @@ class Cluster:
         """Take a frame. Raises MalformedFrame."""
         peer = self.peers[channel.peer_id]
         if kind is Kind.PING:
-            # What this server has sent so far arrives before the answer.
+            # The messages that were gathered so far arrive before the answer.
             self._traffic.close_frame(peer)
             self._queue(channel, Kind.PONG, body)
             return
